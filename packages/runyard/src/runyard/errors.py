@@ -1,0 +1,120 @@
+"""Every error the platform raises on purpose, with the code that names it on the wire.
+
+    RunyardError                internal           500
+    ├── InvalidArgument         invalid_argument   400
+    │   └── BlobsMissing        blobs_missing      409
+    ├── Unauthorized            unauthorized       401
+    ├── NotFound                not_found          404
+    ├── AlreadyExists           already_exists     409
+    ├── Conflict                conflict           409
+    ├── TooLarge                too_large          413
+    ├── NotYet                  not_yet            501
+    ├── StorageFull             storage_full       507
+    ├── SchemaTooNew            schema_too_new     500
+    ├── EnvironmentFailed       environment_failed 422
+    ├── DataFailed              data_failed        422
+    └── EngineError             engine             502
+        └── NoCapacity          no_capacity        503
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+Json = dict[str, Any]
+
+
+class RunyardError(Exception):
+    """`problem` says what is wrong, `hint` the next step, `facts` carry values for programs."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(self, problem: str, *, hint: str = "", **facts: Any) -> None:
+        super().__init__(f"{problem} {hint}".strip())
+        self.problem, self.hint, self.facts = problem, hint, facts
+
+
+class InvalidArgument(RunyardError):
+    """What the user gave cannot be right."""
+
+    code, status = "invalid_argument", 400
+
+
+class BlobsMissing(InvalidArgument):
+    """The body names blobs that must be sent first; `facts["sha256"]` lists them."""
+
+    code, status = "blobs_missing", 409
+
+
+class Unauthorized(RunyardError):
+    code, status = "unauthorized", 401
+
+
+class NotFound(RunyardError):
+    code, status = "not_found", 404
+
+
+class AlreadyExists(RunyardError):
+    code, status = "already_exists", 409
+
+
+class Conflict(RunyardError):
+    """Somebody else changed it first, or the step is not allowed from here."""
+
+    code, status = "conflict", 409
+
+
+class TooLarge(RunyardError):
+    code, status = "too_large", 413
+
+
+class NotYet(RunyardError):
+    """A part of the SDK that this version of Runyard does not have."""
+
+    code, status = "not_yet", 501
+
+
+class StorageFull(RunyardError):
+    code, status = "storage_full", 507
+
+
+class SchemaTooNew(RunyardError):
+    code, status = "schema_too_new", 500
+
+
+class EnvironmentFailed(RunyardError):
+    code, status = "environment_failed", 422
+
+
+class DataFailed(RunyardError):
+    code, status = "data_failed", 422
+
+
+class EngineError(RunyardError):
+    code, status = "engine", 502
+
+
+class NoCapacity(EngineError):
+    """The target is full; worth trying again later."""
+
+    code, status = "no_capacity", 503
+
+
+def _tree(root: type[RunyardError]) -> dict[str, type[RunyardError]]:
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found.update(_tree(child))
+    return found
+
+
+BY_CODE: Mapping[str, type[RunyardError]] = _tree(RunyardError)
+
+
+def to_wire(error: RunyardError) -> Json:
+    return {"code": error.code, "problem": error.problem, "hint": error.hint, "facts": error.facts}
+
+
+def from_wire(body: Json) -> RunyardError:
+    """An unknown code stays a RunyardError: a newer peer may know more codes."""
+    known = BY_CODE.get(body.get("code", ""), RunyardError)
+    return known(body.get("problem", ""), hint=body.get("hint", ""), **body.get("facts", {}))

@@ -1,0 +1,79 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runyard.model.files import FileEntry
+from runyard.model.runs import AttemptId, RunId
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process of a run on a node: `python` is filled in by the node once its environment stands."""
+
+    rank: int
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    log: str
+    """Path of its log in run history, e.g. azureml-logs/70_driver_log.txt."""
+    role: str = "worker"
+
+
+@dataclass(frozen=True)
+class DataItem:
+    """Data a run wants at hand. The node brings it and replaces `placeholder` in arguments by its path.
+
+    `source` is {"urls": [...]} for web addresses, {"folder": path} for a datastore folder of this
+    machine, or {"files": [...]} for chosen datastore paths; `variables` are set to the path as well.
+    """
+
+    name: str
+    mode: str
+    placeholder: str
+    source: Mapping[str, object]
+    variables: tuple[str, ...] = ()
+    path_on_compute: str | None = None
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What a run's interpreter must hold. Equal specs have equal `key`s and share one environment."""
+
+    python: str = ""
+    """Wished version such as "3.6.2", or an absolute path when `user_managed`."""
+    requirements: tuple[str, ...] = ()
+    user_managed: bool = False
+    exact_python: bool = False
+    """True when a framework works on these minors only; `python` then lists them, best first: "3.6,3.7"."""
+    constraints: tuple[str, ...] = ()
+    build_constraints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    address: str
+    processes: tuple[ProcessSpec, ...]
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything an engine needs to start one attempt of a run, and nothing it must work out.
+
+    `kind` is "run", or "prepare" to build the environment and nothing else. In commands,
+    "{python}" stands for the interpreter of the environment.
+    """
+
+    attempt_id: AttemptId
+    run_id: RunId
+    kind: str
+    environment: EnvironmentSpec
+    nodes: tuple[NodePlan, ...]
+    code: tuple[FileEntry, ...] = ()
+    data: tuple[DataItem, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    collect: tuple[str, ...] = ("outputs", "logs")
+    max_seconds: int | None = None
+    cancel_grace_seconds: float = 10.0
+    notices: tuple[str, ...] = ()
+    """Lines put at the head of rank 0's log, e.g. that the run takes the CPU."""

@@ -1,0 +1,105 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NewType
+
+RunId = NewType("RunId", str)
+AttemptId = NewType("AttemptId", str)
+
+
+class RunStatus(StrEnum):
+    NOT_STARTED = "NotStarted"
+    PREPARING = "Preparing"
+    QUEUED = "Queued"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    FINALIZING = "Finalizing"
+    CANCEL_REQUESTED = "CancelRequested"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        return not NEXT[self]
+
+
+_END = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED})
+_S = RunStatus
+# FAILED and CANCELED can be reached from anywhere that is not terminal. COMPLETED too, but for a
+# run nobody has started: an interactive run, or a report that overtook the one before it.
+NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
+    _S.NOT_STARTED: frozenset({_S.PREPARING, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.CANCEL_REQUESTED}) | _END,
+    _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
+    _S.QUEUED: frozenset({_S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
+    _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
+    _S.RUNNING: frozenset({_S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
+    _S.FINALIZING: frozenset({_S.CANCEL_REQUESTED}) | _END,
+    _S.CANCEL_REQUESTED: _END,
+    _S.COMPLETED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELED: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A snapshot of one run. `definition` is the SDK v1 run definition, as its users read it."""
+
+    id: RunId
+    workspace: str
+    experiment: str
+    number: int
+    status: RunStatus
+    created_at: datetime
+    version: int = 1
+    type: str = "azureml.scriptrun"
+    target: str = "local"
+    display_name: str = ""
+    description: str = ""
+    parent_id: RunId | None = None
+    root_id: RunId | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    snapshot_id: str | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+    message: str = ""
+    attempt: int = 0
+    ticket: str = ""
+    nodes: tuple[str, ...] = ()
+    dropped_points: int = 0
+    environment_lock: str = ""
+    exit_facts: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class RunEvent:
+    """One line of a run's history: a status reached, a note, a fault survived."""
+
+    at: datetime
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """What to list, newest first unless `order_by_metric` is given. None means any."""
+
+    workspace: str
+    experiment: str | None = None
+    parent_id: RunId | None = None
+    include_children: bool = False
+    type: str | None = None
+    status: Sequence[RunStatus] = ()
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    order_by_metric: str | None = None
+    descending: bool = True
+    metric_above: float | None = None
+    before: int | None = None
+    limit: int = 100

@@ -1,0 +1,47 @@
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+class BlobStore(Protocol):
+    """Bytes under the name of their sha256. What `put*` returned for is on disk, fsynced."""
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are not here."""
+
+    def put(self, sha256: str, chunks: Iterable[bytes]) -> int:
+        """Store and verify; InvalidArgument if the bytes are others; a blob already here is left alone."""
+
+    def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
+        """Copy (or reflink, never hard link) files of this machine in, one fsync for the batch.
+        Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile is whole as hashed."""
+
+    def open(self, sha256: str) -> BinaryIO:
+        """Raises NotFound."""
+
+    def local_path(self, sha256: str) -> Path | None:
+        """Where the blob lies on this machine, if it does. Read only."""
+
+    def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
+        """Remove blobs not in `used` and untouched for that long; returns (count, bytes)."""
+
+
+class LogStore(Protocol):
+    """Logs of runs that grow while they are read."""
+
+    def append(self, run_id: str, path: str, offset: int, data: bytes) -> int:
+        """Write at `offset`; bytes below the present end are skipped, so sending twice is harmless.
+        An offset past the end is Conflict. Returns the new end."""
+
+    def size(self, run_id: str, path: str) -> int:
+        """0 when never written."""
+
+    def sizes(self, run_id: str) -> dict[str, int]:
+        """Every log of the run by path, sorted."""
+
+    def read(self, run_id: str, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
+
+    def seal(self, run_id: str) -> None:
+        """fsync every log of the run."""
+
+    def delete(self, run_id: str) -> None: ...

@@ -1,0 +1,23 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from runyard.model.plan import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class BuiltEnvironment:
+    key: str
+    python: Path
+    lock: str
+    """Requirements with exact versions, one a line."""
+
+
+class EnvironmentBuilder(Protocol):
+    def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
+        """The finished environment, from the disk alone: no subprocess. Marks it as used now."""
+
+    def ensure(self, spec: EnvironmentSpec, say: Callable[[str], None]) -> BuiltEnvironment:
+        """Find or build; one builder at a time per key, others wait. `say` takes lines for the build log.
+        Raises EnvironmentFailed with the resolver's own words."""

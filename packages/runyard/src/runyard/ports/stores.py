@@ -1,0 +1,132 @@
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from runyard.model.assets import Asset, AssetKind, Experiment, Workspace
+from runyard.model.files import FileEntry, Snapshot
+from runyard.model.metrics import MetricPoint, MetricSeries, MetricSummary
+from runyard.model.nodes import Node
+from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+
+
+class RunStore(Protocol):
+    """The durable truth about runs.
+
+    Safe to share between threads and processes. A returned record is a snapshot: no later write changes it.
+    """
+
+    def create(self, run: RunRecord) -> RunRecord:
+        """Store a new run, give it the next `number` of its experiment. Raises AlreadyExists if its id is taken."""
+
+    def get(self, run_id: RunId) -> RunRecord:
+        """Raises NotFound."""
+
+    def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
+        """Change status (and fields) and add an event, if nobody has changed the run since `seen`; else Conflict.
+        Sets started_at on RUNNING and ended_at on a terminal status unless given. Conflict too if NEXT forbids it."""
+
+    def update(self, run_id: RunId, **changes: Any) -> RunRecord:
+        """Change fields other than status, whatever the version is now. `tags` and `properties` are merged;
+        `warnings` are appended; a tag given None is removed; a property already set to another value is Conflict."""
+
+    def list(self, query: RunQuery) -> Sequence[RunRecord]:
+        """Without their definitions, to stay quick. `before` continues a listing below that row number
+        (`RunPage` order key); see `sequence` in properties is never exposed."""
+
+    def unfinished(self) -> Sequence[RunRecord]:
+        """All runs whose status is not terminal, oldest first."""
+
+    def add_event(self, run_id: RunId, event: RunEvent) -> None: ...
+
+    def events(self, run_id: RunId) -> Sequence[RunEvent]: ...
+
+    def delete(self, run_id: RunId) -> None:
+        """Remove a finished run and all that belongs to it; quiet when gone; Conflict while it is going on."""
+
+
+class MetricStore(Protocol):
+    """Points in chunks per (run, metric), and one summary row each."""
+
+    def append(self, run_id: RunId, journal: str, end_offset: int, points: Sequence[MetricPoint], dropped: int = 0) -> None:
+        """Write the points and the journal's new offset in one transaction.
+        Points of a batch whose `end_offset` is at or below the stored one are ignored: delivering twice is harmless."""
+
+    def offset(self, run_id: RunId, journal: str) -> int:
+        """Up to which byte this journal has been stored; 0 when never seen."""
+
+    def offsets(self, run_id: RunId) -> Mapping[str, int]: ...
+
+    def series(self, run_id: RunId, name: str | None = None) -> Sequence[MetricSeries]:
+        """Every metric of the run, or the named one, in the order first logged."""
+
+    def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]: ...
+
+
+class FileStore(Protocol):
+    """Which files a run has, and which snapshots there are. The bytes lie in the BlobStore."""
+
+    def put(self, run_id: RunId, entries: Sequence[FileEntry]) -> None:
+        """Add or replace by path."""
+
+    def find(self, run_id: RunId, path: str) -> FileEntry | None: ...
+
+    def list(self, run_id: RunId, prefix: str = "") -> Sequence[FileEntry]:
+        """By path."""
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        """Ensures it is there; the id is the hash of its entries, so a second put changes nothing."""
+
+    def get_snapshot(self, snapshot_id: str) -> Snapshot:
+        """Raises NotFound."""
+
+    def used_blobs(self) -> set[str]:
+        """Every sha256 that a run, a snapshot or an asset body names, for garbage collection."""
+
+
+class AssetStore(Protocol):
+    """Workspaces, experiments, and the versioned named things of a workspace."""
+
+    def create_workspace(self, workspace: Workspace) -> Workspace:
+        """Raises AlreadyExists."""
+
+    def get_workspace(self, name: str) -> Workspace: ...
+
+    def list_workspaces(self) -> Sequence[Workspace]: ...
+
+    def delete_workspace(self, name: str) -> None: ...
+
+    def ensure_experiment(self, workspace: str, name: str) -> Experiment: ...
+
+    def list_experiments(self, workspace: str) -> Sequence[Experiment]: ...
+
+    def update_experiment(self, experiment: Experiment) -> None: ...
+
+    def add(self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]) -> Asset:
+        """Store the next version of a name (1 for the first), atomically among writers. `id` is a new uuid4."""
+
+    def get(self, workspace: str, kind: AssetKind, name: str, version: int | None = None) -> Asset:
+        """The named version, or the latest. Raises NotFound."""
+
+    def get_by_id(self, workspace: str, kind: AssetKind, asset_id: str) -> Asset: ...
+
+    def list(self, workspace: str, kind: AssetKind, name: str | None = None, *, latest_only: bool = False) -> Sequence[Asset]:
+        """By name, newest version first."""
+
+    def replace(self, seen: Asset, body: Mapping[str, Any], tags: Mapping[str, str]) -> Asset:
+        """Change a version in place if nobody has since `seen`; else Conflict."""
+
+    def delete(self, workspace: str, kind: AssetKind, name: str, version: int | None = None) -> None:
+        """One version or all of a name; quiet when gone."""
+
+
+class NodeStore(Protocol):
+    """The slots of clusters and who holds them."""
+
+    def list(self, workspace: str, cluster: str | None = None) -> Sequence[Node]: ...
+
+    def put(self, nodes: Sequence[Node]) -> None:
+        """Add or replace by (workspace, cluster, name)."""
+
+    def remove(self, workspace: str, cluster: str, names: Sequence[str]) -> None: ...
+
+    def release(self, run_id: RunId) -> Sequence[Node]:
+        """Make every node that this run holds idle; return them. Quiet when it holds none."""
