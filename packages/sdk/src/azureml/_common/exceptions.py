@@ -1,0 +1,1 @@
+from azureml.exceptions import *
