@@ -7,6 +7,8 @@ from typing import Any, NewType
 RunId = NewType("RunId", str)
 AttemptId = NewType("AttemptId", str)
 
+INTERACTIVE_TARGET = "sdk"
+
 
 class RunStatus(StrEnum):
     NOT_STARTED = "NotStarted"
@@ -75,6 +77,13 @@ class RunRecord:
     dropped_points: int = 0
     environment_lock: str = ""
     exit_facts: Mapping[str, Any] | None = None
+    sequence: int = 0
+    """Grows with each run stored; a listing goes on below it."""
+
+    @property
+    def is_interactive(self) -> bool:
+        """Its process is not ours: nothing is launched, watched or stopped."""
+        return self.target == INTERACTIVE_TARGET
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,17 @@
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from runyard.model.runs import AttemptId, RunId
+
+
+class RunMover(Protocol):
+    """Moves runs on. Every method returns promptly and may be called from any thread, and twice."""
+
+    def wake(self, run_id: RunId | None = None) -> None:
+        """Look at this run now, or at everything: it was submitted, or a cluster changed."""
+
+    def cancel(self, run_id: RunId) -> None:
+        """Begin to stop a run that is not interactive; quiet when it has ended."""
+
+    def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take a supervisor's report in; answers {"cancel": bool}. Raises NotFound for an unknown attempt."""
