@@ -1,0 +1,79 @@
+# Every target sets itself up: a Python 3.11 or newer with pip is all a machine needs.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test check test-servers seeds bench frameworks faults ci-setup clean
+
+unexport PYTHONDONTWRITEBYTECODE
+# uv does not read pip's settings; a mirror given to pip is meant for both.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+NEWEST_FIT := for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done; true
+PYTHON ?= $(shell $(NEWEST_FIT))
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
+PACKAGES := $(wildcard packages/*/pyproject.toml)
+RUFF_PATHS := packages/runyard tests bench seeds
+SYSTEM_PACKAGES := build-essential git libopenmpi-dev openmpi-bin postgresql python3-dev
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
+
+demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
+	$(RUN) examples/demo.py
+
+test: $(VENV)/.dev ## all tests that need nothing but Python
+	$(RUN) -m pytest -m "not postgres" --durations=5
+
+check: $(VENV)/.dev ## lint, format, types, import layers
+	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
+	$(VENV)/bin/ruff format --check $(wildcard $(RUFF_PATHS))
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+test-servers: $(VENV)/.dev ## the store and service tests on a real PostgreSQL
+	$(RUN) -m pytest -m postgres
+
+seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
+	$(RUN) -m seeds
+
+frameworks: $(VENV)/.dev ## the large frameworks, trained through the SDK
+	$(RUN) -m seeds.frameworks
+
+bench: $(VENV)/.dev ## one JSON line a measurement; ONLY=name for one of them
+	@$(RUN) -m bench $(ONLY)
+
+faults: $(VENV)/.dev ## the whole kill matrix and the full sizes
+	RUNYARD_FAULTS=full $(RUN) -m pytest tests/faults
+
+ci-setup: ## system packages by name; needs root only when one is missing
+	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
+	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done); \
+	if [ -z "$$missing" ]; then echo "system packages: all here"; exit 0; fi; \
+	command -v apt-get >/dev/null || { echo "ci-setup installs with apt-get, which is not here. Install:" $$missing; exit 1; }; \
+	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq; apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+
+clean: ## remove the environment and every cache of this checkout
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find packages tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.uv: constraints.txt
+	@[ -n "$(PYTHON)" ] || { echo "Runyard needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is. Name one: make PYTHON=/path/to/python"; exit 1; }
+	@[ "$$(uname -s)" = Linux ] || { echo "Runyard runs on Linux; this is $$(uname -s)."; exit 1; }
+	@[ -x $(RUN) ] || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(RUN) install --quiet --disable-pip-version-check "$$(grep '^uv==' constraints.txt)"
+	@touch $@
+
+$(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
+	@$(INSTALL) -e packages/sdk -e 'packages/runyard[postgres]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runyard pyproject.toml
+	@$(INSTALL) --group dev
+	@touch $@
