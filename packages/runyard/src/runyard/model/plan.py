@@ -45,6 +45,8 @@ class EnvironmentSpec:
     """True when a framework works on these minors only; `python` then lists them, best first: "3.6,3.7"."""
     constraints: tuple[str, ...] = ()
     build_constraints: tuple[str, ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
+    """Sets of requirements, best first: the first set that can be had joins `requirements` (a CPU build, else the usual one)."""
     notes: tuple[str, ...] = ()
     """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
 
@@ -77,3 +79,5 @@ class LaunchPlan:
     cancel_grace_seconds: float = 10.0
     notices: tuple[str, ...] = ()
     """Lines put at the head of rank 0's log, e.g. that the run takes the CPU."""
+    token: str = ""
+    """What the supervisor shows the service."""

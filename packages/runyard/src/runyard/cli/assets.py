@@ -1,0 +1,144 @@
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import WorkspaceOption, connect, quoted
+from runyard.cli.exits import Exit, Refusal
+from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.wording import local_time, size_in_words
+
+models = typer.Typer(no_args_is_help=True, help="Registered models.")
+experiments = typer.Typer(no_args_is_help=True, help="Experiments of a workspace.")
+compute = typer.Typer(no_args_is_help=True, help="Compute targets and their nodes.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
+VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, help="This version; else the newest.")]
+
+
+@experiments.command("list")
+def list_experiments(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
+    """List the experiments of a workspace."""
+    service = connect()
+    answer = service.get(f"/workspaces/{quoted(service.workspace(workspace))}/experiments")
+    found = answer["experiments"] if isinstance(answer, dict) else answer
+    if output is Format.JSON:
+        print_json(found)
+        return
+    rows = [[e["name"], local_time(e["created_at"]), "archived" if e["archived_at"] else ""] for e in found]
+    print_table(["experiment", "created", "state"], rows, nothing="No experiments.")
+
+
+@models.command("list")
+def list_models(
+    workspace: WorkspaceOption = None,
+    name: Annotated[str | None, typer.Option(help="Every version of this model.")] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """List models, the newest version of each; with --name all versions of one."""
+    service = connect()
+    query: dict[str, Any] = {"name": name} if name else {"latest": 1}
+    found = service.get(f"/workspaces/{quoted(service.workspace(workspace))}/assets/models", **query)["assets"]
+    if output is Format.JSON:
+        print_json(found)
+        return
+    rows = [[m["name"], str(m["version"]), _size(m), local_time(m["created_at"]), _origin(m)] for m in found]
+    print_table(["model", "version", "size", "created", "run"], rows, nothing="No models.")
+
+
+@models.command("show")
+def show_model(
+    name: NameArgument,
+    version: VersionOption = None,
+    workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show one model: where it came from, its tags and its files."""
+    model = _model(name, version, workspace)
+    if output is Format.JSON:
+        print_json(model)
+        return
+    body = model["body"]
+    framework = " ".join(filter(None, [body.get("framework"), body.get("framework_version")]))
+    tags = ", ".join(f"{key}={value}" for key, value in model["tags"].items())
+    fields = {"model": model["name"], "version": str(model["version"]), "created": local_time(model["created_at"])}
+    described = {"description": body.get("description") or "", "framework": framework, "tags": tags}
+    print_fields({**fields, **described, "run": _origin(model)})
+    print_heading("files")
+    rows = [[path, size_in_words(size)] for path, _, size, *_ in body["files"]]
+    print_table(["file", "size"], rows, nothing="No files.")
+
+
+@models.command()
+def download(
+    name: NameArgument,
+    version: VersionOption = None,
+    workspace: WorkspaceOption = None,
+    target: Annotated[Path, typer.Option("--target", "-t", file_okay=False, help="Folder to write into.")] = Path(),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write a model's files below a folder.
+
+    Example: runyard models download mnist --target ./model
+    """
+    service, model = connect(), _model(name, version, workspace)
+    wanted = [(_inside(target, path), sha256) for path, sha256, *_ in model["body"]["files"]]
+    taken = [str(path) for path, _ in wanted if path.exists()]
+    if taken and not overwrite:
+        raise Refusal(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
+    for path, sha256 in wanted:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        service.save(f"/blobs/{sha256}", path)
+    if output is Format.JSON:
+        print_json([str(path) for path, _ in wanted])
+    else:
+        print("\n".join(str(path) for path, _ in wanted))
+
+
+@compute.command("list")
+def list_compute(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
+    """List compute targets with their nodes."""
+    service = connect()
+    root = f"/workspaces/{quoted(service.workspace(workspace))}"
+    found = service.get(f"{root}/assets/computes")["assets"]
+    for target in found:
+        target["status"] = service.get(f"{root}/computes/{quoted(target['name'])}/status")
+    if output is Format.JSON:
+        print_json(found)
+        return
+    rows = [[t["name"], t["body"].get("vm_size") or "", _range(t), _nodes(t["status"])] for t in found]
+    print_table(["compute", "size", "nodes", "now"], rows, nothing="No compute targets; 'local' is always there.")
+
+
+def _model(name: str, version: int | None, workspace: str | None) -> dict[str, Any]:
+    service = connect()
+    query = {} if version is None else {"version": version}
+    root = f"/workspaces/{quoted(service.workspace(workspace))}"
+    model: dict[str, Any] = service.get(f"{root}/assets/models/{quoted(name)}", **query)
+    return model
+
+
+def _inside(target: Path, path: str) -> Path:
+    root = target.resolve()
+    place = (root / path).resolve()
+    if not place.is_relative_to(root):
+        raise Refusal(f"The model's file {path!r} would land outside {target}.", exit_code=Exit.NO)
+    return place
+
+
+def _size(model: dict[str, Any]) -> str:
+    return size_in_words(sum(entry[2] for entry in model["body"].get("files", ())))
+
+
+def _origin(model: dict[str, Any]) -> str:
+    return model["body"].get("run_id") or ""
+
+
+def _range(target: dict[str, Any]) -> str:
+    return f"{target['body'].get('min_nodes') or 0}..{target['body'].get('max_nodes') or 1}"
+
+
+def _nodes(status: dict[str, Any]) -> str:
+    counted = [f"{count} {state}" for state, count in status["counts"].items() if count]
+    return ", ".join(counted) or "none"

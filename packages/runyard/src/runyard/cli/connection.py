@@ -1,0 +1,78 @@
+"""The one place where the command line meets the SDK's client, which finds the service or starts it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from runyard_sdk.errors import RunyardError as ServiceError
+from runyard_sdk.errors import ServiceUnavailable as Unreachable
+
+__all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect", "home", "quoted"]
+
+WorkspaceOption = Annotated[
+    str | None,
+    typer.Option("--workspace", "-w", help="Else the one of the nearest config.json, else the local default."),
+]
+
+
+def home() -> Path:
+    from runyard_sdk.home import home_folder
+
+    return Path(home_folder())
+
+
+def quoted(part: str, *, keep: str = "") -> str:
+    """A name or path as a part of an address; characters in `keep` stay as they are."""
+    from urllib.parse import quote
+
+    return quote(part, safe=keep)
+
+
+def connect() -> "Service":
+    from runyard_sdk.client import Client
+
+    return Service(Client())
+
+
+class Service:
+    """Routes below /api/v1 as calls. An error answer raises ServiceError, no answer at all Unreachable."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._client.get(path, **query)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._client.post(path, body)
+
+    def delete(self, path: str) -> None:
+        self._client.delete(path)
+
+    def save(self, path: str, target: Path) -> None:
+        """Write an answer's bytes to a file: beside it first, then renamed."""
+        self._client.download(path, str(target))
+
+    def print_bytes(self, path: str) -> None:
+        """An answer's bytes to stdout, unchanged and as they come."""
+        sys.stdout.flush()
+        with self._client.open(path) as answer:
+            while block := answer.read1(1 << 16):
+                sys.stdout.buffer.write(block)
+        sys.stdout.buffer.flush()
+
+    def lines(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """The objects of an NDJSON answer as they come; blank lines only keep the connection alive."""
+        with self._client.open(path, **query) as answer:
+            for line in answer:
+                if line.strip():
+                    yield json.loads(line)
+
+    def workspace(self, given: str | None) -> str:
+        from runyard_sdk.workspaces import default_workspace
+
+        return given or str(default_workspace())

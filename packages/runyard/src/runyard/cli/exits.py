@@ -1,0 +1,23 @@
+"""The exit codes of every command, for scripts that call `runyard`; docs/cli.md lists them."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    OK = 0
+    NO = 1  # the command was understood and the answer is no: a run that failed, a request refused
+    USAGE = 2
+    NOT_FOUND = 3
+    NO_SERVICE = 4
+    INTERRUPTED = 130
+
+
+BY_ERROR_CODE = {"not_found": Exit.NOT_FOUND, "invalid_argument": Exit.USAGE}
+
+
+class Refusal(Exception):
+    """A command that cannot go on: what is wrong, the next step, and the exit code that says so."""
+
+    def __init__(self, problem: str, *, hint: str = "", exit_code: Exit = Exit.NO) -> None:
+        super().__init__(f"{problem} {hint}".strip())
+        self.exit_code = exit_code

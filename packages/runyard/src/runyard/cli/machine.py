@@ -1,0 +1,154 @@
+"""What this machine offers to runs, looked up afresh each time. Nothing is changed and nothing is started for good."""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from runyard.cli.wording import size_in_words
+
+LITTLE_DISK_BYTES = 5_000_000_000
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "gpfs", "ceph", "beegfs", "9p"}
+)
+
+
+class Level(StrEnum):
+    OK = "ok"
+    LACKS = "missing"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine. `remedy` says what to do about a part that is missing or broken."""
+
+    part: str
+    level: Level
+    found: str
+    remedy: str = ""
+
+
+def examine(home: Path) -> list[Finding]:
+    """BROKEN parts keep every run from working; missing ones only the runs that need them."""
+    checks: tuple[Callable[[], Finding], ...] = (
+        _system,
+        lambda: _home(home),
+        lambda: _disk(home),
+        lambda: _service(home),
+        _interpreters,
+        _uv,
+        lambda: _program("compiler", ("cc", "c++"), "Debian: apt-get install build-essential"),
+        lambda: _program("MPI", ("mpirun", "mpicc"), "Debian: apt-get install openmpi-bin libopenmpi-dev"),
+        lambda: _program("git", ("git",), "Without git, runs do not record the commit they came from."),
+        _gpus,
+    )
+    return [check() for check in checks]
+
+
+def _system() -> Finding:
+    found = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, {_memory()} memory"
+    if platform.system() != "Linux":
+        return Finding("system", Level.BROKEN, found, "Runyard runs on Linux.")
+    return Finding("system", Level.OK, found)
+
+
+def _memory() -> str:
+    return size_in_words(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _home(home: Path) -> Finding:
+    place = _nearest_existing(home)
+    kind = file_system_of(place)
+    if kind in NETWORK_FILE_SYSTEMS:
+        remedy = "SQLite and locks need a local disk: set RUNYARD_HOME to a folder on one."
+        return Finding("home", Level.BROKEN, f"{home} is on a network file system ({kind})", remedy)
+    if not os.access(place, os.W_OK):
+        return Finding("home", Level.BROKEN, f"{home} cannot be written", "Set RUNYARD_HOME to a folder of yours.")
+    return Finding("home", Level.OK, f"{home} ({kind})")
+
+
+def file_system_of(place: Path) -> str:
+    """The kind of file system that holds `place`, as /proc/mounts names it; "unknown" where that cannot be told."""
+    try:
+        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return "unknown"
+    held = [(len(point), kind) for point, kind in mounts if place.resolve().is_relative_to(_unescaped(point))]
+    return max(held, default=(0, "unknown"))[1]
+
+
+def _unescaped(mount_point: str) -> str:
+    return mount_point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+def _nearest_existing(path: Path) -> Path:
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def _disk(home: Path) -> Finding:
+    free = shutil.disk_usage(_nearest_existing(home)).free
+    if free < LITTLE_DISK_BYTES:
+        return Finding("disk", Level.LACKS, f"{size_in_words(free)} free", "`runyard gc` frees what nothing needs.")
+    return Finding("disk", Level.OK, f"{size_in_words(free)} free")
+
+
+def _service(home: Path) -> Finding:
+    from runyard.lifecycle import service_status
+
+    running = service_status(home)
+    if running is None:
+        return Finding("service", Level.OK, "not running; the SDK starts it when it is needed")
+    return Finding("service", Level.OK, f"{running['url']} (pid {running['pid']})")
+
+
+def _interpreters() -> Finding:
+    from runyard.environments.interpreters import find_interpreters
+
+    found = sorted({(i.version[0], i.version[1]) for i in find_interpreters()})
+    named = ", ".join(f"{major}.{minor}" for major, minor in found)
+    if not any(version in found for version in ((3, 6), (3, 7))):
+        remedy = "TensorFlow 1.x and Chainer need Python 3.6 or 3.7, for example: pyenv install 3.7"
+        return Finding("Python", Level.LACKS, named, remedy)
+    return Finding("Python", Level.OK, named)
+
+
+def _uv() -> Finding:
+    try:
+        from uv import find_uv_bin
+
+        found = _first_line([find_uv_bin(), "--version"])
+    except (ImportError, FileNotFoundError) as error:
+        return Finding("uv", Level.BROKEN, str(error), "It comes with runyard: pip install --force-reinstall uv")
+    return Finding("uv", Level.OK, found)
+
+
+def _program(part: str, names: tuple[str, ...], remedy: str) -> Finding:
+    missing = [name for name in names if shutil.which(name) is None]
+    if missing:
+        return Finding(part, Level.LACKS, f"no {', '.join(missing)} on PATH", remedy)
+    return Finding(part, Level.OK, _first_line([names[0], "--version"]))
+
+
+def _gpus() -> Finding:
+    if shutil.which("nvidia-smi") is None:
+        return Finding("GPU", Level.LACKS, "none seen (no nvidia-smi)", "Runs that ask for a GPU use the CPU.")
+    listed = _output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"])
+    if not listed:
+        return Finding("GPU", Level.LACKS, "nvidia-smi fails", "Runs that ask for a GPU use the CPU; run: nvidia-smi")
+    return Finding("GPU", Level.OK, "; ".join(listed.splitlines()))
+
+
+def _first_line(command: list[str]) -> str:
+    return next(iter(_output(command).splitlines()), "")
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

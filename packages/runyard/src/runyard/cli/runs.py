@@ -1,0 +1,192 @@
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
+from runyard.cli.exits import Exit, Refusal
+from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.wording import (
+    duration_of,
+    error_in_words,
+    local_time,
+    seconds_in_words,
+    size_in_words,
+    value_in_words,
+)
+from runyard.model.runs import RunStatus
+
+app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
+
+
+@app.command("list")
+def list_runs(
+    workspace: WorkspaceOption = None,
+    experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
+    by_metric: Annotated[str | None, typer.Option(metavar="NAME", help="Best value of this metric first.")] = None,
+    above: Annotated[float | None, typer.Option(help="With --by-metric: only runs above this value.")] = None,
+    ascending: Annotated[bool, typer.Option("--ascending", help="With --by-metric: smallest first.")] = False,
+    children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """List runs, newest first.
+
+    Example: runyard runs list -e mnist --status Failed -n 5
+    """
+    if above is not None and by_metric is None:
+        raise Refusal("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
+    service = connect()
+    query = {"experiment": experiment, "status": status, "tag": tag, "order_by_metric": by_metric, "above": above}
+    query |= {"ascending": int(ascending) or None, "children": int(children) or None, "limit": limit}
+    address = f"/workspaces/{quoted(service.workspace(workspace))}/runs"
+    runs = service.get(address, **{name: value for name, value in query.items() if value is not None})["runs"]
+    if output is Format.JSON:
+        print_json(runs)
+        return
+    rows = [[r["id"], r["experiment"], r["status"], local_time(r["created_at"]), duration_of(r)] for r in runs]
+    print_table(["run", "experiment", "status", "created", "duration"], rows, nothing="No runs.")
+
+
+@app.command()
+def show(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
+    """Show one run: status, where its time went, metrics, files, and its error in words.
+
+    Example: runyard runs show mnist_1700000000_1a2b3c4d
+    """
+    service = connect()
+    address = f"/runs/{quoted(run)}"
+    record = service.get(address, metrics=1)
+    record["phases"] = record.get("phases") or service.get(f"{address}/events")["phases"]
+    record["files"] = service.get(f"{address}/files")["files"]
+    if output is Format.JSON:
+        print_json(record)
+    else:
+        _print_run(record)
+
+
+@app.command()
+def logs(
+    run: RunArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
+    file: Annotated[str | None, typer.Option(help="This log; otherwise the driver's.")] = None,
+) -> None:
+    """Print a run's log. With -f the exit code is the run's: 0 completed, 1 failed or canceled.
+
+    Example: runyard runs logs -f mnist_1700000000_1a2b3c4d
+    """
+    service = connect()
+    if follow:
+        _exit_as(_follow(service, run, file))
+    else:
+        _print_log(service, run, file)
+
+
+@app.command()
+def wait(
+    run: RunArgument,
+    timeout_seconds: Annotated[float | None, typer.Option("--timeout", min=0, help="Give up after seconds.")] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Wait until a run has ended. Exit code: 0 completed, 1 failed, canceled or still going on.
+
+    Example: runyard runs wait mnist_1700000000_1a2b3c4d --timeout 600 && ./deploy
+    """
+    record = _wait(connect(), run, timeout_seconds)
+    if output is Format.JSON:
+        print_json(record)
+    else:
+        print(f"{record['id']} {record['status']}")
+    _exit_as(record)
+
+
+@app.command()
+def cancel(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
+    """Stop a run and everything it started. A run that has ended is left as it is."""
+    record = connect().post(f"/runs/{quoted(run)}/cancel")
+    if output is Format.JSON:
+        print_json(record)
+    else:
+        print(f"{record['id']} {record['status']}")
+
+
+@app.command()
+def delete(
+    run: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Remove a run with its logs, metrics and files. Models registered from it stay."""
+    service = connect()
+    service.get(f"/runs/{quoted(run)}")
+    if not yes:
+        typer.confirm(f"Delete {run} for good?", abort=True)
+    service.delete(f"/runs/{quoted(run)}")
+    if output is Format.JSON:
+        print_json({"deleted": run})
+    else:
+        print(f"{run} deleted")
+
+
+def _print_run(run: dict[str, Any]) -> None:
+    names = {"run": run["id"], "experiment": run["experiment"], "status": run["status"], "waits for": run["message"]}
+    times = {"created": local_time(run["created_at"]), "duration": duration_of(run), "target": run["target"]}
+    tags = {"tags": ", ".join(f"{name}={value}" for name, value in run["tags"].items())}
+    print_fields({**names, **times, **tags, "error": error_in_words(run), "page": run.get("web_view", "")})
+    for warning in run.get("warnings", ()):
+        print(f"warning: {warning}")
+    if run.get("dropped_points"):
+        print(f"warning: {run['dropped_points']} metric points could not be written by the script and are lost.")
+    _print_section("phase", "seconds", [[p["name"], seconds_in_words(p["seconds"])] for p in run["phases"]])
+    metrics = run.get("metrics") or {}
+    _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(metrics.items())])
+    _print_section("file", "size", [[f["path"], size_in_words(f["size"])] for f in run["files"]])
+
+
+def _print_section(name: str, value: str, rows: list[list[str]]) -> None:
+    if rows:
+        print_heading(f"{name}s")
+        print_table([name, value], rows, nothing="")
+
+
+def _print_log(service: Service, run: str, file: str | None) -> None:
+    known = service.get(f"/runs/{quoted(run)}/logs")
+    if not known:
+        raise Refusal(f"Run {run} has written no log yet.", hint="Follow it with -f.")
+    if file is not None and file not in known:
+        raise Refusal(f"Run {run} has no log {file!r}. It has: {', '.join(sorted(known))}.", exit_code=Exit.NOT_FOUND)
+    path = file or max((p for p in known if p.startswith("azureml-logs/")), default=max(known))
+    service.print_bytes(f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}")
+
+
+def _follow(service: Service, run: str, file: str | None) -> dict[str, Any]:
+    query = {} if file is None else {"log": file}
+    end: dict[str, Any] = {}
+    for line in service.lines(f"/runs/{quoted(run)}/stream", **query):
+        if "log" in line:
+            print(line["text"], end="", flush=True)
+        end = line.get("end", end)
+    return end or service.get(f"/runs/{quoted(run)}")
+
+
+def _wait(service: Service, run: str, timeout_seconds: float | None) -> dict[str, Any]:
+    from time import monotonic
+
+    ends_at = None if timeout_seconds is None else monotonic() + timeout_seconds
+    record = service.get(f"/runs/{quoted(run)}")
+    while not RunStatus(record["status"]).is_terminal:
+        left = 60.0 if ends_at is None else min(60.0, ends_at - monotonic())
+        if left <= 0:
+            break
+        record = service.get(f"/runs/{quoted(run)}/wait", version=record["version"], timeout=left)
+    return record
+
+
+def _exit_as(run: dict[str, Any]) -> None:
+    if run["status"] != RunStatus.COMPLETED:
+        if run["status"] == RunStatus.FAILED:
+            typer.echo(f"Run {run['id']} failed: {error_in_words(run)}", err=True)
+        raise typer.Exit(Exit.NO)

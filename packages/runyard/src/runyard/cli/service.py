@@ -1,0 +1,63 @@
+"""Starting, stopping and asking after the service of this home folder."""
+
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import home
+from runyard.cli.exits import Exit
+from runyard.cli.output import Format, FormatOption, print_fields, print_json
+
+
+def up(output: FormatOption = Format.TEXT) -> None:
+    """Start the service and keep it, until `runyard down`.
+
+    Nothing needs this: the SDK starts the service on first use. One that `up` started does not stop when idle.
+    """
+    from runyard.lifecycle import start_service
+
+    _show(start_service(home(), keep=True), output)
+
+
+def down(output: FormatOption = Format.TEXT) -> None:
+    """Stop the service. Runs go on; what they log is delivered when the service is back."""
+    from runyard.lifecycle import stop_service
+
+    stopped = stop_service(home())
+    if output is Format.JSON:
+        print_json({"stopped": stopped})
+    else:
+        print("Stopped." if stopped else "No service was running.")
+
+
+def status(output: FormatOption = Format.TEXT) -> None:
+    """Tell whether the service runs, and where. Exit code 4 when it does not."""
+    from runyard.lifecycle import service_status
+
+    found = service_status(home())
+    if found is None:
+        if output is Format.JSON:
+            print_json({"running": False, "home": str(home())})
+        else:
+            print(f"No service is running for {home()}.")
+        raise typer.Exit(Exit.NO_SERVICE)
+    _show(found, output)
+
+
+def serve(
+    keep: Annotated[bool, typer.Option("--keep/--on-demand", help="Stay when idle, or stop after 30 minutes.")] = True,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="This port of 127.0.0.1; else a free one.")] = None,
+) -> None:
+    """Run the service in the foreground."""
+    from runyard.http.server import serve as serve_until_stopped
+
+    serve_until_stopped(home(), keep=keep, port=port)
+
+
+def _show(service: dict[str, Any], output: Format) -> None:
+    facts = {name: service[name] for name in ("url", "pid", "version", "kept") if name in service}
+    if output is Format.JSON:
+        print_json({"running": True, **facts, "home": str(home())})
+        return
+    stays = "until `runyard down`" if facts.pop("kept", False) else "until idle for 30 minutes"
+    print_fields({**{name: str(value) for name, value in facts.items()}, "home": str(home()), "stays": stays})

@@ -1,0 +1,49 @@
+"""Sizes, times and errors in words."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+
+def size_in_words(size_bytes: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(size_bytes) < 1000:
+            return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:.1f} TB"
+
+
+def seconds_in_words(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def duration_of(run: Mapping[str, Any]) -> str:
+    """From start to end, or until now while it goes on; empty for a run that has not started."""
+    begun = moment(run.get("started_at"))
+    if begun is None:
+        return ""
+    return seconds_in_words(((moment(run.get("ended_at")) or datetime.now(UTC)) - begun).total_seconds())
+
+
+def moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def local_time(text: str | None) -> str:
+    at = moment(text)
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else ""
+
+
+def error_in_words(run: Mapping[str, Any]) -> str:
+    error = (run.get("error") or {}).get("error") or {}
+    return str(error.get("message") or error.get("code") or "")
+
+
+def value_in_words(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,75 @@
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Readable(Protocol):
+    def fileno(self) -> int: ...
+
+
+class EventLoop:
+    """Waits for descriptors, ended children and points in time, in one thread and without polling.
+
+    Ended children of the process are reaped here, all of them: `exit_status` has what is known.
+    """
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._exit_status: dict[int, int] = {}
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        self._reap()
+
+    def on_readable(self, source: Readable | int, callback: Callable[[], None]) -> None:
+        self._selector.register(source, selectors.EVENT_READ, callback)
+
+    def forget(self, source: Readable | int) -> None:
+        self._selector.unregister(source)
+
+    def wake(self) -> None:
+        """From any thread: end the present wait."""
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            return
+
+    def wait(self, seconds: float | None) -> None:
+        """Run the callbacks of what happens within that time; returns after the first that did. None waits for ever."""
+        for key, _ in self._selector.select(None if seconds is None else max(0.0, seconds)):
+            key.data()
+
+    def exit_status(self, pid: int) -> int | None:
+        """The wait status of a child that has ended."""
+        return self._exit_status.get(pid)
+
+    def has_children(self) -> bool:
+        """Whether any child is left, adopted orphans included."""
+        return self._reap()
+
+    def _drain(self) -> None:
+        try:
+            while os.read(self._wake_read, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        self._reap()
+
+    def _reap(self) -> bool:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self._exit_status[pid] = status
+
+
+def now() -> float:
+    """Seconds of a clock that is never set back."""
+    return time.monotonic()

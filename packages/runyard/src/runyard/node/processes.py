@@ -1,0 +1,143 @@
+import ctypes
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that cannot be taken for a later one with the same number."""
+
+    pid: int
+    started: int
+    """Clock ticks after boot."""
+
+    def is_alive(self) -> bool:
+        """False for a zombie too: it runs no more."""
+        found = _stat(self.pid)
+        return found is not None and found.started == self.started and found.state not in "ZX"
+
+    def send(self, number: signal.Signals) -> None:
+        """Quiet when it is gone."""
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            if self.is_alive():
+                signal.pidfd_send_signal(pidfd, number)
+        except (ProcessLookupError, PermissionError):
+            return
+        finally:
+            os.close(pidfd)
+
+
+@dataclass(frozen=True)
+class _Stat:
+    pid: int
+    state: str
+    parent: int
+    started: int
+
+
+def identify(pid: int) -> ProcessId | None:
+    """None when there is no such process."""
+    found = _stat(pid)
+    return None if found is None else ProcessId(pid, found.started)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends become children of this process, whatever session they are in."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """For a forked child: the kernel kills it when `parent`, which forked it, ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
+    """Living processes below `root`; what is below a spared one is left out with it."""
+    children: dict[int, list[_Stat]] = {}
+    for found in _all():
+        children.setdefault(found.parent, []).append(found)
+    result, waiting, left_out = set(), [root], set(spared)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child.pid in left_out:
+                continue
+            waiting.append(child.pid)
+            if child.state not in "ZX":
+                result.add(ProcessId(child.pid, child.started))
+    return result
+
+
+def carrying(variable: str, value: str, spared: Iterable[int] = ()) -> set[ProcessId]:
+    """Living processes that were started with this environment variable, wherever they hang in the tree."""
+    wanted, left_out, result = f"{variable}={value}".encode(), {os.getpid(), *spared}, set()
+    for found in _all():
+        if found.pid in left_out or found.state in "ZX":
+            continue
+        try:
+            environment = (_PROC / str(found.pid) / "environ").read_bytes()
+        except OSError:
+            continue
+        if wanted in environment.split(b"\0"):
+            result.add(ProcessId(found.pid, found.started))
+    return result
+
+
+def prefer_for_out_of_memory(pid: int) -> None:
+    """When memory runs out the kernel should take the script, not those who look after it."""
+    try:
+        (_PROC / str(pid) / "oom_score_adj").write_text("500")
+    except OSError:
+        return
+
+
+def out_of_memory_kills() -> int:
+    """How often the kernel has killed for want of memory, on this machine and in this cgroup; only its growth tells."""
+    total = _counter(_PROC / "vmstat")
+    for line in _lines(_PROC / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            total += _counter(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
+        elif "memory" in controllers.split(","):
+            total += _counter(Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control")
+    return total
+
+
+def _counter(file: Path) -> int:
+    return sum(int(line.split()[1]) for line in _lines(file) if line.startswith("oom_kill "))
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _all() -> Iterator[_Stat]:
+    for name in os.listdir(_PROC):
+        found = _stat(int(name)) if name.isdigit() else None
+        if found is not None:
+            yield found
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may hold spaces and parentheses itself.
+    fields = text[text.rindex(")") + 2 :].split()
+    return _Stat(pid, fields[0], int(fields[1]), int(fields[19]))

@@ -1,0 +1,95 @@
+import http.client
+import json
+import urllib.parse
+from pathlib import Path
+from typing import IO
+
+from runyard.errors import Json, RunyardError, from_wire
+
+_RETRIED = {401, 408, 425, 429}
+
+
+class ServiceAway(Exception):
+    """The service cannot take this now: not there, failing, or its disk is full. Worth asking again for ever."""
+
+
+class ServiceClient:
+    """Requests of a node to the service, over one connection that is kept.
+
+    The address is read from `service.json` whenever a connection is made, so a service that came back
+    elsewhere is found. A request may be sent twice: every route the node uses allows it.
+    """
+
+    def __init__(self, home: Path, token: str, *, timeout_seconds: float = 30) -> None:
+        self._home, self._token, self._timeout = home, token, timeout_seconds
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, method: str, path: str, body: bytes | IO[bytes] | None = None, *, size: int | None = None) -> bytes:
+        """The answer's bytes. Raises ServiceAway, or the RunyardError the service answered with."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"}
+        if size is not None:
+            headers["Content-Length"] = str(size)
+        status, answer = self._exchange(method, f"/api/v1{path}", body, headers)
+        if status < 400:
+            return answer
+        if status in _RETRIED or status >= 500:
+            raise ServiceAway(_words(status, answer))
+        raise _refusal(status, answer)
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        """The same with JSON both ways."""
+        answer = self.call(method, path, None if body is None else json.dumps(body).encode())
+        parsed: Json = json.loads(answer) if answer else {}
+        return parsed
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | IO[bytes] | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        was_kept = self._connection is not None
+        try:
+            return self._exchange_once(method, path, body, headers)
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            self.close()
+            # A kept connection may have been closed by the other side while it was idle.
+            if not was_kept or not (body is None or isinstance(body, bytes)):
+                raise ServiceAway(f"{type(e).__name__}: {e}") from e
+        try:
+            return self._exchange_once(method, path, body, headers)
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            self.close()
+            raise ServiceAway(f"{type(e).__name__}: {e}") from e
+
+    def _exchange_once(
+        self, method: str, path: str, body: bytes | IO[bytes] | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.request(method, path, body=body, headers=headers)
+        response = self._connection.getresponse()
+        return response.status, response.read()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        service = json.loads((self._home / "service.json").read_bytes())
+        address = urllib.parse.urlsplit(service["url"])
+        return http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port or 80, timeout=self._timeout)
+
+
+def quoted(part: str) -> str:
+    """A name or path as part of an address; slashes stay."""
+    return urllib.parse.quote(part, safe="/")
+
+
+def _refusal(status: int, answer: bytes) -> RunyardError:
+    try:
+        return from_wire(json.loads(answer))
+    except (ValueError, AttributeError, TypeError):
+        return RunyardError(_words(status, answer))
+
+
+def _words(status: int, answer: bytes) -> str:
+    return f"the service answered {status}: {answer[:300].decode('utf-8', 'replace')}"

@@ -1,0 +1,80 @@
+import hashlib
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+from runyard.errors import InvalidArgument, Json
+
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_LONGEST_NAME = 200
+
+
+class AttemptFolder:
+    """What lies where for one attempt on its node, `attempts/ATTEMPT/` of the home folder.
+
+    The flock on `lock` is held by the attempt's living supervisor and by nobody else.
+    """
+
+    def __init__(self, home: Path, attempt_id: str) -> None:
+        self.home, self.attempt_id = home, attempt_id
+        self.root = home / "attempts" / _folder_name(attempt_id)
+        self.lock = self.root / "lock"
+        self.work = self.root / "work"
+        self.std = self.root / "std"
+        self.journals = self.root / "journals"
+        self.uploads = self.root / "uploads"
+        self.supervisor_log = self.root / "supervisor.log"
+
+    def exists(self) -> bool:
+        """True once the plan is here and until the end has been acknowledged."""
+        return (self.root / "plan.json").exists()
+
+    def make_room(self) -> None:
+        for folder in (self.work, self.std, self.journals, self.uploads):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def read(self, name: str) -> Json | None:
+        """The JSON object in that file, or None when there is no such file."""
+        try:
+            body: Json = json.loads((self.root / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return body
+
+    def write(self, name: str, body: Json, *, durable: bool = False) -> None:
+        """Readers see the old or the new content, never a part; `durable` outlives a power cut too."""
+        beside = self.root / f".{name}.{os.getpid()}"
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(body, file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        beside.rename(self.root / name)
+
+    def delete(self) -> None:
+        """Gone for every reader at once; quiet when gone."""
+        leaving = self.root.with_name(f".gone-{self.root.name}")
+        try:
+            self.root.rename(leaving)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(leaving, ignore_errors=True)
+
+
+def attempt_folders(home: Path) -> list[AttemptFolder]:
+    """Every attempt that has been planned on this node and not yet been acknowledged."""
+    found = []
+    for plan in sorted((home / "attempts").glob("*/plan.json")):
+        if not plan.parent.name.startswith("."):
+            found.append(AttemptFolder(home, json.loads(plan.read_bytes())["attempt_id"]))
+    return found
+
+
+def _folder_name(attempt_id: str) -> str:
+    if not _SAFE.fullmatch(attempt_id):
+        raise InvalidArgument(f"{attempt_id!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'.")
+    if len(attempt_id) <= _LONGEST_NAME:
+        return attempt_id
+    return f"{attempt_id[:120]}-{hashlib.sha256(attempt_id.encode()).hexdigest()[:32]}"

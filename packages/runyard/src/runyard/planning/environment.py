@@ -1,0 +1,125 @@
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.errors import InvalidArgument
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.frameworks import Recipe, recipe
+from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
+
+# Old source packages import pkg_resources while they build; setuptools 81 is without it.
+BUILD_CONSTRAINTS = ("setuptools<81",)
+DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
+BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
+
+
+def plan_environment(definition: Mapping[str, Any], *, gpu_present: bool) -> EnvironmentSpec:
+    """What the run's interpreter must hold. InvalidArgument names the argument that cannot be met."""
+    environment = definition.get("environment") or {}
+    python = environment.get("python") or {}
+    ours = definition.get("runyard") or {}
+    if python.get("userManagedDependencies"):
+        return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
+    wishes = _wishes(python, ours)
+    estimator = ours.get("estimator") or {}
+    if estimator.get("framework"):
+        return _with_framework(estimator, wishes, gpu_present, uses_mpi(definition))
+    return EnvironmentSpec(
+        python=_wished_python(wishes.python),
+        requirements=tuple(dict.fromkeys(wishes.requirements)),
+        build_constraints=BUILD_CONSTRAINTS,
+        notes=tuple(wishes.notes),
+    )
+
+
+def uses_mpi(definition: Mapping[str, Any]) -> bool:
+    return "mpi" in str(definition.get("communicator") or "").lower()
+
+
+def _managed_python(python: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    path = str(python.get("interpreterPath") or "")
+    if path.startswith("/"):
+        return path
+    submitter = str((ours.get("submitter") or {}).get("python") or "")
+    if not submitter.startswith("/"):
+        raise InvalidArgument(
+            f"interpreter_path is {path!r}, and the submitting interpreter is not known.",
+            hint="Give the absolute path of a Python interpreter of this machine.",
+        )
+    return submitter
+
+
+def _wishes(python: Mapping[str, Any], ours: Mapping[str, Any]) -> Wishes:
+    wishes = Wishes()
+    conda = python.get("condaDependencies") or {}
+    pip: list[str] = []
+    for entry in conda.get("dependencies") or []:
+        if isinstance(entry, Mapping):
+            pip.extend(map(str, entry.get("pip") or []))
+        else:
+            add_conda(wishes, [str(entry)])
+    add_conda(wishes, map(str, ours.get("conda_packages") or []))
+    add_pip(wishes, pip)
+    return wishes
+
+
+def _wished_python(version: str) -> str:
+    parts = version.split(".")
+    if not version:
+        return ""
+    if not all(part.isdigit() for part in parts) or len(parts) > 3 or (int(parts[0]), int((*parts, "99")[1])) < (3, 6):
+        raise InvalidArgument(
+            f"The conda dependencies ask for python {version!r}, which cannot be run.", hint="Ask for 3.6 or newer."
+        )
+    return version
+
+
+def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:
+    framework = str(estimator["framework"])
+    version = str(estimator.get("version") or DEFAULT_VERSIONS.get(framework, ""))
+    gpu = bool(estimator.get("use_gpu")) and gpu_present
+    chosen = recipe(framework, version, gpu=gpu)
+    notes = [*chosen.notes, *wishes.notes]
+    packages = [*chosen.packages, *(chosen.mpi_packages if mpi else ())]
+    theirs = wishes.names()
+    kept = [line for line in packages if not _replaced(line, chosen, theirs, notes)]
+    choices: tuple[tuple[str, ...], ...] = ()
+    if framework == "PyTorch" and not gpu and chosen.packages[0] in kept:
+        choices = _torch_choices(chosen.release, kept, theirs)
+        kept = [line for line in kept if requirement_name(line) not in ("torch", "torchvision")]
+    pinned = {requirement_name(line) for line in wishes.requirements if has_version(line)}
+    return EnvironmentSpec(
+        python=",".join(chosen.pythons),
+        exact_python=True,
+        requirements=tuple(dict.fromkeys([*kept, *wishes.requirements])),
+        constraints=tuple(line for line in chosen.constraints if requirement_name(line) not in pinned),
+        build_constraints=BUILD_CONSTRAINTS,
+        choices=choices,
+        notes=tuple(notes),
+    )
+
+
+def _replaced(line: str, chosen: Recipe, theirs: set[str], notes: list[str]) -> bool:
+    name = requirement_name(line)
+    same = set(map(normal, chosen.replaced_by)) | {name} if line == chosen.packages[0] else {name}
+    if not same & theirs:
+        return False
+    notes.append(f"Your own {', '.join(sorted(same & theirs))} replaces '{line}' of {chosen.framework}.")
+    return True
+
+
+def _torch_choices(release: str, packages: list[str], theirs: set[str]) -> tuple[tuple[str, ...], ...]:
+    """CPU builds first. torchvision must be a CPU build too: the usual one cannot be imported beside it."""
+    usual = tuple(line for line in packages if requirement_name(line) in ("torch", "torchvision"))
+    if release.endswith("*"):
+        return (usual,)
+    torch = f"torch=={release}+cpu"
+    if "torchvision" not in {requirement_name(line) for line in usual}:
+        return ((torch,), usual)
+    vision = f"torchvision=={_torchvision_of(release)}+cpu"
+    alone = () if theirs & BUILT_AGAINST_TORCH else ((torch,),)
+    return ((torch, vision), *alone, usual)
+
+
+def _torchvision_of(release: str) -> str:
+    major, minor, patch = release.split(".")[:3]
+    return f"0.{int(minor) + (15 if major == '2' else 1)}.{patch}"

@@ -1,0 +1,127 @@
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from runyard.errors import InvalidArgument
+
+Numbers = tuple[int, ...]
+SHAPE = re.compile(r"\d+(\.\d+){0,2}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What one release of a framework needs to run today; `frameworks.json` is the table behind it."""
+
+    framework: str
+    release: str
+    pythons: tuple[str, ...]
+    """Minor versions it runs on, best first."""
+    packages: tuple[str, ...]
+    """Requirements in the order of importance; the framework itself comes first."""
+    replaced_by: frozenset[str]
+    """Names that stand for the framework: a user's package of that name replaces it."""
+    constraints: tuple[str, ...] = ()
+    mpi_packages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
+    """The recipe for an estimator's `framework_version`; InvalidArgument names what is accepted."""
+    table = _framework(framework)
+    release, notes = _release(framework, version)
+    rule = _rule(table, release)
+    package = rule.get("gpu" if gpu else "cpu", table["package"])
+    return Recipe(
+        framework=framework,
+        release=release,
+        pythons=tuple(rule["python"].split(",")),
+        packages=(f"{package}=={release}", *rule.get("with", ())),
+        replaced_by=frozenset({table["package"], *table["aliases"]}),
+        constraints=tuple(rule.get("constraints", ())),
+        mpi_packages=tuple(rule.get("mpi", ())),
+        notes=notes,
+    )
+
+
+def accepted_series(framework: str) -> list[str]:
+    """The minor series that the table lists, oldest first; newer minors of the last major are tried too."""
+    return list(dict.fromkeys(f"{n[0]}.{n[1]}" for n in map(_numbers, _releases(framework))))
+
+
+def _release(framework: str, version: str) -> tuple[str, tuple[str, ...]]:
+    if not SHAPE.fullmatch(version):
+        raise _unknown(framework, version)
+    wanted = _numbers(version)
+    releases = _releases(framework)
+    same = [r for r in releases if _numbers(r)[: min(len(wanted), 2)] == wanted[:2]]
+    if not same:
+        return _newer_minor(framework, version), ()
+    if version in same:
+        return version, ()
+    if len(wanted) < 3:
+        found, why = same[-1], "the newest release of that series"
+    else:
+        found = min(same, key=lambda r: abs(_padded(r)[2] - wanted[2]))
+        why = "the nearest release of that series"
+    if _padded(found) == _padded(version) and "post" not in found:
+        return found, ()
+    return found, (f"framework_version='{version}': {framework} {found} is taken, {why}.",)
+
+
+def _newer_minor(framework: str, version: str) -> str:
+    """A minor released after the table was made: the index decides whether it exists."""
+    wanted, newest = _numbers(version), _numbers(_releases(framework)[-1])
+    if len(wanted) < 2 or wanted[0] != newest[0] or wanted[:2] < newest[:2]:
+        raise _unknown(framework, version)
+    return version if len(wanted) == 3 else f"{version}.*"
+
+
+def _unknown(framework: str, version: str) -> InvalidArgument:
+    series = accepted_series(framework)
+    major = series[-1].split(".")[0]
+    return InvalidArgument(
+        f"framework_version={version!r} is not a version of {framework} that can be run.",
+        hint=f"Accepted: {', '.join(series)}, any release of these such as '{_releases(framework)[-1]}', "
+        f"and newer minors of {major}.",
+        framework=framework,
+        accepted=series,
+    )
+
+
+def _framework(name: str) -> Mapping[str, Any]:
+    table = _table()
+    if name not in table:
+        raise InvalidArgument(f"Unknown framework {name!r}.", hint=f"Known: {', '.join(table)}.")
+    found: Mapping[str, Any] = table[name]
+    return found
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = files("runyard.planning").joinpath("frameworks.json").read_text(encoding="utf-8")
+    table: Mapping[str, Any] = json.loads(text)
+    return table
+
+
+def _releases(framework: str) -> list[str]:
+    """Every release of the table, oldest first."""
+    return " ".join(_framework(framework)["releases"]).split()
+
+
+def _rule(table: Mapping[str, Any], release: str) -> Mapping[str, Any]:
+    at = _numbers(release)[:2]
+    chosen: Mapping[str, Any] = [rule for rule in table["rules"] if _numbers(rule["from"])[:2] <= at][-1]
+    return chosen
+
+
+def _numbers(version: str) -> Numbers:
+    plain = version.split(".post")[0].removesuffix(".*")
+    return tuple(int(part) for part in plain.split("."))
+
+
+def _padded(version: str) -> Numbers:
+    return (*_numbers(version), 0, 0)[:3]

@@ -1,0 +1,44 @@
+"""A launch plan as JSON and back: how a plan reaches its node."""
+
+from typing import Any
+
+from runyard.errors import Json
+from runyard.model.files import FileEntry
+from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.model.runs import AttemptId, RunId
+
+
+def plan_to_json(plan: LaunchPlan) -> Json:
+    return {
+        **vars(plan),
+        "environment": dict(vars(plan.environment)),
+        "nodes": [{**vars(node), "processes": [dict(vars(p)) for p in node.processes]} for node in plan.nodes],
+        "code": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in plan.code],
+        "data": [dict(vars(item)) for item in plan.data],
+        "env": dict(plan.env),
+    }
+
+
+def plan_from_json(body: Json) -> LaunchPlan:
+    """Fields that this version does not know are ignored: the service may be newer than the node."""
+    known = _known(LaunchPlan, body)
+    known["attempt_id"], known["run_id"] = AttemptId(body["attempt_id"]), RunId(body["run_id"])
+    known["environment"] = EnvironmentSpec(**_known(EnvironmentSpec, body["environment"]))
+    known["nodes"] = tuple(_node(node) for node in body["nodes"])
+    known["code"] = tuple(FileEntry(*entry) for entry in body["code"])
+    known["data"] = tuple(DataItem(**_known(DataItem, item)) for item in body["data"])
+    return LaunchPlan(**known)
+
+
+def _node(body: Json) -> NodePlan:
+    processes = tuple(ProcessSpec(**_known(ProcessSpec, process)) for process in body["processes"])
+    return NodePlan(address=body["address"], processes=processes, gpus=tuple(body.get("gpus", ())))
+
+
+def _known(record: type[Any], body: Json) -> Json:
+    fields = record.__dataclass_fields__
+    return {name: _frozen(value) for name, value in body.items() if name in fields}
+
+
+def _frozen(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,40 @@
+from runyard.errors import Conflict
+from runyard.model.runs import RunId, RunQuery, RunRecord, RunStatus
+from runyard.ports.stores import RunStore
+
+
+def children_of(runs: RunStore, parent: RunRecord) -> list[RunRecord]:
+    """The direct children, newest first."""
+    found: list[RunRecord] = []
+    before: int | None = None
+    while page := runs.list(
+        RunQuery(parent.workspace, parent_id=parent.id, include_children=True, before=before, limit=500)
+    ):
+        found.extend(page)
+        before = page[-1].sequence
+    return found
+
+
+def is_descendant(runs: RunStore, run: RunRecord, ancestor_id: RunId) -> bool:
+    """Whether `run` is that run or came from it, however far down."""
+    while run.id != ancestor_id:
+        if run.parent_id is None:
+            return False
+        run = runs.get(run.parent_id)
+    return True
+
+
+def close_open_children(runs: RunStore, ended: RunRecord) -> None:
+    """Give interactive descendants that a dead script left open the end of their parent.
+
+    Safe to repeat. Children that were submitted have a process of their own and go on.
+    """
+    for child in children_of(runs, ended):
+        if child.status.is_terminal or not child.is_interactive:
+            continue
+        end = RunStatus.COMPLETED if ended.status is RunStatus.COMPLETED else RunStatus.CANCELED
+        try:
+            closed = runs.move(runs.get(child.id), end, message=f"Ended with its parent {ended.id}.")
+        except Conflict:
+            continue  # it was ended by its own script meanwhile
+        close_open_children(runs, closed)

@@ -1,0 +1,71 @@
+"""Tells followers, who wait in the event loop, that something of a run was written, from any thread."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Subscription:
+    """Set once something happened since the last `clear`; waiting again begins there, so nothing is missed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            # The loop has closed: the service is stopping and nobody waits any more.
+            return
+
+    def clear(self) -> None:
+        self._event.clear()
+
+    async def wait(self, seconds: float) -> bool:
+        """True when something happened, False when the time is over."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+
+class Notifier:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._followers: dict[str, set[Subscription]] = {}
+        self._stopping = False
+
+    @contextmanager
+    def following(self, run_id: str) -> Iterator[Subscription]:
+        subscription = Subscription()
+        with self._lock:
+            self._followers.setdefault(run_id, set()).add(subscription)
+        try:
+            yield subscription
+        finally:
+            with self._lock:
+                followers = self._followers.get(run_id, set())
+                followers.discard(subscription)
+                if not followers:
+                    self._followers.pop(run_id, None)
+
+    def changed(self, run_id: str) -> None:
+        with self._lock:
+            followers = list(self._followers.get(run_id, ()))
+        for follower in followers:
+            follower.wake()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    def stop(self) -> None:
+        """Wakes everybody for the last time: long answers end when they see `is_stopping`."""
+        self._stopping = True
+        with self._lock:
+            followers = [one for group in self._followers.values() for one in group]
+        for follower in followers:
+            follower.wake()

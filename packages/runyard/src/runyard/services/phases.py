@@ -1,0 +1,25 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runyard.model.runs import RunEvent, RunRecord, RunStatus
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    seconds: float
+    started_at: datetime
+
+
+def phases_of(run: RunRecord, events: Sequence[RunEvent], now: datetime) -> list[Phase]:
+    """How long the run stayed in each status, in order; the present one counts until now, end states not at all."""
+    reached = [(run.created_at, RunStatus.NOT_STARTED.value)]
+    reached += [(event.at, event.text) for event in events if event.kind == "status"]
+    if len(reached) > 1 and reached[1][1] == reached[0][1]:
+        del reached[0]
+    phases = []
+    for (at, name), (next_at, _) in zip(reached, [*reached[1:], (now, "")], strict=True):
+        if not (name in RunStatus and RunStatus(name).is_terminal):
+            phases.append(Phase(name, round(max(0.0, (next_at - at).total_seconds()), 3), at))
+    return phases

@@ -1,0 +1,69 @@
+"""Who may speak to the service, told from the token alone."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runyard.model.runs import AttemptId, RunId
+
+
+class Role(StrEnum):
+    OWNER = "owner"
+    RUN = "run"
+    NODE = "node"
+
+
+@dataclass(frozen=True)
+class Caller:
+    role: Role
+    run_id: RunId | None = None
+    attempt_id: AttemptId | None = None
+
+
+class Tokens:
+    """Makes and checks tokens. All are derived from the owner's: a new one ends every other."""
+
+    def __init__(self, owner_token: str) -> None:
+        self._owner = owner_token
+
+    def run_token(self, run_id: RunId) -> str:
+        """What a script uses; whether its run still goes on is checked by whoever lets it in."""
+        return f"{run_id}.{self._sign('run', run_id)}"
+
+    def node_token(self, attempt_id: AttemptId) -> str:
+        return f"node.{attempt_id}.{self._sign('node', attempt_id)}"
+
+    def page_key(self, run_id: RunId) -> str:
+        """Opens the page of that run and nothing else."""
+        return self._sign("page", run_id)[:32]
+
+    def opens_page(self, run_id: RunId, key: str) -> bool:
+        return _same(key, self.page_key(run_id))
+
+    def identify(self, token: str) -> Caller | None:
+        """The caller a token belongs to, or None if it is no token of this service."""
+        if _same(token, self._owner):
+            return Caller(Role.OWNER)
+        name, _, signature = token.rpartition(".")
+        if not name:
+            return None
+        if name.startswith("node.") and _same(signature, self._sign("node", name[5:])):
+            attempt_id = AttemptId(name[5:])
+            return Caller(Role.NODE, run_of(attempt_id), attempt_id)
+        if _same(signature, self._sign("run", name)):
+            return Caller(Role.RUN, RunId(name))
+        return None
+
+    def _sign(self, purpose: str, name: str) -> str:
+        text = f"{purpose}\n{name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._owner.encode(), text, hashlib.sha256).hexdigest()
+
+
+def run_of(attempt_id: AttemptId) -> RunId:
+    """Attempts are named RUN_ID.N."""
+    return RunId(attempt_id.rpartition(".")[0])
+
+
+def _same(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())

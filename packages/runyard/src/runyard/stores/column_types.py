@@ -1,0 +1,63 @@
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from sqlalchemy import BigInteger, Dialect, Text
+from sqlalchemy.types import TypeDecorator
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class StorableText(TypeDecorator[str]):
+    """Text of users. NUL and lone surrogates, which no database takes, become replacement characters."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value if value is None else storable(value)
+
+
+class JsonText(TypeDecorator[Any]):
+    """JSON as text, so that NaN and any string survive on every database."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json_text(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else from_json(value)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """Microseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+def storable(text: str) -> str:
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=dict)
+
+
+def from_json(text: str | bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:  # NaN, infinities, lone surrogates, integers beyond 64 bits
+        return json.loads(text)

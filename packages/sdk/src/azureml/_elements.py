@@ -1,0 +1,60 @@
+"""Objects that are written as camelCase mappings: the parts of environments and run configurations."""
+
+
+class Element(object):
+    """`_fields` maps an attribute to None (a plain value), an Element class, [class] or {"": class}."""
+
+    _fields = {}
+    _names = {}
+
+    @classmethod
+    def _key(cls, attribute):
+        return cls._names.get(attribute) or camel(attribute.lstrip("_"))
+
+    def _to_object(self):
+        """A mapping of plain values with camelCase keys; objects of this class can be made from it again."""
+        return {self._key(name): _plain(getattr(self, name)) for name in self._fields}
+
+    @classmethod
+    def _from_object(cls, given):
+        """An object from such a mapping. Letter case of keys does not count, unknown keys are left alone."""
+        made = cls._blank()
+        known = {cls._key(name).lower(): (name, kind) for name, kind in cls._fields.items()}
+        for key, value in (given or {}).items():
+            name, kind = known.get(str(key).lower(), (None, None))
+            if name is not None and value is not None:
+                setattr(made, name, _typed(value, kind))
+        return made
+
+    @classmethod
+    def _blank(cls):
+        return cls()
+
+    def __repr__(self):
+        import json
+        return json.dumps(self._to_object(), indent=4, default=str)
+
+
+def camel(name):
+    first, _, rest = name.partition("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest.split("_"))
+
+
+def _plain(value):
+    if isinstance(value, Element):
+        return value._to_object()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _typed(value, kind):
+    if kind is None:
+        return value
+    if isinstance(kind, list):
+        return [_typed(item, kind[0]) for item in value]
+    if isinstance(kind, dict):
+        return {key: _typed(item, kind[""]) for key, item in value.items()}
+    return kind._from_object(value) if isinstance(value, dict) else value

@@ -1,0 +1,127 @@
+import json
+import os
+
+from runyard_sdk import blobs
+from runyard_sdk.transport import Transport
+
+_CHUNK = 1 << 20
+
+
+def quoted(part):
+    """One part of an address, percent-encoded; a slash in it is encoded too."""
+    from urllib.parse import quote
+
+    return quote(str(part), safe="")
+
+
+def quoted_path(path):
+    """A path inside a run or datastore: its slashes stay."""
+    from urllib.parse import quote
+
+    return quote(str(path), safe="/")
+
+
+class Client:
+    """The service's routes as calls. Paths lie below `/api/v1` and begin with a slash; JSON in and out."""
+
+    def __init__(self, transport=None):
+        self.transport = transport or Transport()
+        self._shares_files = None
+
+    def get(self, path, body=None, **query):
+        return self._call("GET", path, body, query)
+
+    def post(self, path, body=None, **query):
+        return self._call("POST", path, body, query)
+
+    def put(self, path, body=None, **query):
+        return self._call("PUT", path, body, query)
+
+    def patch(self, path, body=None, **query):
+        return self._call("PATCH", path, body, query)
+
+    def delete(self, path, body=None, **query):
+        return self._call("DELETE", path, body, query)
+
+    def post_again(self, path, body=None, **query):
+        """A POST that the service recognises when it comes twice, so that a broken connection is no failure."""
+        return self._call("POST", path, body, query, repeatable=True)
+
+    def post_bytes(self, path, content, **query):
+        """Send raw bytes that the service places by their offset: sending twice is harmless."""
+        return _decoded(self.transport.request("POST", _address(path, query), content, repeatable=True))
+
+    def read(self, path, **query):
+        """The answer's bytes."""
+        return self.transport.request("GET", _address(path, query))
+
+    def open(self, path, **query):
+        """The answer as a file to read as it comes."""
+        return self.transport.open(_address(path, query))
+
+    def download(self, path, target, **query):
+        """Write an answer to the file `target`, beside it first and then renamed; folders are made."""
+        folder = os.path.dirname(os.path.abspath(target))
+        os.makedirs(folder, exist_ok=True)
+        partial = "{}.{}.part".format(target, os.getpid())
+        answer = self.open(path, **query)
+        try:
+            expected = answer.getheader("Content-Length")
+            with open(partial, "wb") as sink:
+                copied = _copy(answer, sink)
+            if expected is not None and copied != int(expected):
+                raise OSError("The download of {} broke off after {} of {} bytes.".format(target, copied, expected))
+            os.replace(partial, target)
+        finally:
+            answer.close()
+            if os.path.exists(partial):
+                os.remove(partial)
+
+    def upload(self, path, source, **query):
+        """PUT the bytes of the file `source`."""
+        with open(source, "rb") as content:
+            size = str(os.fstat(content.fileno()).st_size)
+            return _decoded(self.transport.request("PUT", _address(path, query), content, {"Content-Length": size}))
+
+    def send_files(self, paths):
+        """Make the contents of local files known to the service; `[[sha256, size], ...]` in the order given."""
+        return blobs.send_files(self, paths)
+
+    @property
+    def shares_files(self):
+        """Whether the service sees this machine's files, so that contents can be handed over by path."""
+        if self._shares_files is None:
+            self._shares_files = bool(self.get("/health").get("shares_files"))
+        return self._shares_files
+
+    def _call(self, method, path, body, query, repeatable=None):
+        content = None if body is None else json.dumps(body).encode("utf-8")
+        headers = {"Content-Type": "application/json"} if content is not None else {}
+        return _decoded(self.transport.request(method, _address(path, query), content, headers, repeatable))
+
+
+def _address(path, query):
+    given = {key: _as_text(value) for key, value in query.items() if value is not None and value is not False}
+    if not given:
+        return path
+    from urllib.parse import urlencode
+
+    return path + "?" + urlencode(given)
+
+
+def _as_text(value):
+    return "1" if value is True else str(value)
+
+
+def _decoded(content):
+    return json.loads(content.decode("utf-8")) if content else None
+
+
+def _copy(source, sink):
+    copied = 0
+    while True:
+        block = source.read(_CHUNK)
+        if not block:
+            return copied
+        sink.write(block)
+        copied += len(block)

@@ -1,0 +1,93 @@
+"""The service's errors on this side of the wire: the same names and codes as `runyard.errors`.
+
+`ServiceUnavailable` has no code on the wire: it says that no service answered at all.
+"""
+
+
+class RunyardError(Exception):
+    """`problem` says what is wrong, `hint` the next step, `facts` carry values for programs."""
+
+    code = "internal"
+    status = 500
+
+    def __init__(self, problem, hint="", **facts):
+        super().__init__("{} {}".format(problem, hint).strip())
+        self.problem, self.hint, self.facts = problem, hint, facts
+
+
+class InvalidArgument(RunyardError):
+    code, status = "invalid_argument", 400
+
+
+class BlobsMissing(InvalidArgument):
+    """The body names blobs that must be sent first; `facts["sha256"]` lists them."""
+
+    code, status = "blobs_missing", 409
+
+
+class Unauthorized(RunyardError):
+    code, status = "unauthorized", 401
+
+
+class NotFound(RunyardError):
+    code, status = "not_found", 404
+
+
+class AlreadyExists(RunyardError):
+    code, status = "already_exists", 409
+
+
+class Conflict(RunyardError):
+    code, status = "conflict", 409
+
+
+class TooLarge(RunyardError):
+    code, status = "too_large", 413
+
+
+class NotYet(RunyardError):
+    code, status = "not_yet", 501
+
+
+class StorageFull(RunyardError):
+    code, status = "storage_full", 507
+
+
+class SchemaTooNew(RunyardError):
+    code, status = "schema_too_new", 500
+
+
+class EnvironmentFailed(RunyardError):
+    code, status = "environment_failed", 422
+
+
+class DataFailed(RunyardError):
+    code, status = "data_failed", 422
+
+
+class EngineError(RunyardError):
+    code, status = "engine", 502
+
+
+class NoCapacity(EngineError):
+    code, status = "no_capacity", 503
+
+
+class ServiceUnavailable(RunyardError):
+    code, status = "unavailable", 503
+
+
+def _tree(root):
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found.update(_tree(child))
+    return found
+
+
+BY_CODE = _tree(RunyardError)
+
+
+def from_wire(body):
+    """An unknown code stays a RunyardError: a newer service may know more codes."""
+    known = BY_CODE.get(body.get("code", ""), RunyardError)
+    return known(body.get("problem", ""), hint=body.get("hint", ""), **(body.get("facts") or {}))

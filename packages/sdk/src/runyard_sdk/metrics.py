@@ -1,0 +1,74 @@
+"""From packed metrics (docs/wire.md) to the shapes that SDK v1's get_metrics returns."""
+
+import json
+import sys
+
+_ARRAY_TYPES = {"i": "q", "f": "d"}
+
+
+def unpacked(content):
+    """`[(header of one metric, its values), ...]` of a packed answer."""
+    end = content.index(b"\n")
+    header = json.loads(content[:end].decode("utf-8"))
+    found, position = [], end + 1
+    for metric in header["metrics"]:
+        payload = content[position:position + metric["bytes"]]
+        position += metric["bytes"]
+        found.append((metric, _values(metric["type"], payload)))
+    return found
+
+
+def shaped(series, run_id):
+    """`{name: value}` as v1 returns it, of one run's `(header, values)` pairs."""
+    result = {}
+    for metric, values in series:
+        shape = _SHAPES[metric["kind"]](values, run_id)
+        if shape is not None:
+            result[metric["name"]] = shape
+    return result
+
+
+def artifact_address(run_id, path):
+    return "aml://artifactId/ExperimentRun/dcid.{}/{}".format(run_id, path)
+
+
+def _values(kind, payload):
+    if kind == "j":
+        return json.loads(payload.decode("utf-8"))
+    from array import array
+
+    values = array(_ARRAY_TYPES[kind])
+    values.frombytes(payload)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tolist()
+
+
+def _one_or_all(values):
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else values
+
+
+def _scalars(values, run_id):
+    return _one_or_all(values)
+
+
+def _images(values, run_id):
+    return _one_or_all([artifact_address(run_id, path) for path in values])
+
+
+def _rows(rows, run_id):
+    columns = {name: None for row in rows for name in row}
+    return {name: _one_or_all([row.get(name) for row in rows]) for name in columns}
+
+
+def _tables(tables, run_id):
+    columns = {}
+    for table in tables:
+        for name, values in table.items():
+            columns.setdefault(name, []).extend(values if isinstance(values, list) else [values])
+    return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
+
+
+_SHAPES = {"scalar": _scalars, "list": _scalars, "row": _rows, "table": _tables, "image": _images}

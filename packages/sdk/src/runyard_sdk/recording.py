@@ -1,0 +1,112 @@
+"""The two ways in which a Run object's writes reach run history."""
+
+import os
+import time
+
+from runyard_sdk.errors import RunyardError
+from runyard_sdk.journal import FileJournal
+from runyard_sdk.outbox import Outbox
+
+_FLUSH_SECONDS = 60
+
+
+class InRunRecorder:
+    """Writes of a script inside its run: lines into the journals folder, files into the uploads folder.
+
+    Nothing here waits for the service, but `flush`.
+    """
+
+    def __init__(self, run_id, variables):
+        self._run_id = run_id
+        self._journals, self._uploads = variables["RUNYARD_JOURNALS"], variables["RUNYARD_UPLOADS"]
+        self.journal = FileJournal(self._journals, run_id, variables.get("RUNYARD_RANK", "0"))
+
+    def set_tags(self, tags):
+        for key, value in tags.items():
+            self.journal.tag(key, value)
+
+    def set_properties(self, properties):
+        for key, value in properties.items():
+            self.journal.prop(key, value)
+
+    def set_display_name(self, name):
+        self.journal.display_name(name)
+
+    def store(self, files):
+        """Put files into run history: `{path in the run: local path}`."""
+        for name, source in files.items():
+            self._place(name, source)
+
+    def flush(self, timeout_seconds=_FLUSH_SECONDS):
+        """Wait until the supervisor has delivered all before this; False when it did not within the time."""
+        self.journal.retry()
+        request = os.path.join(self._journals, "flush-" + os.urandom(8).hex())
+        try:
+            with open(request, "w"):
+                pass
+        except OSError:
+            return False
+        deadline = time.monotonic() + min(timeout_seconds, _FLUSH_SECONDS)
+        pause = 0.001
+        while os.path.exists(request):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+        return True
+
+    def close(self):
+        self.journal.retry()
+
+    def _place(self, name, source):
+        """Copied beside and renamed: the supervisor never sees half a file."""
+        import shutil
+
+        target = os.path.join(self._uploads, self._run_id, *name.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        partial = os.path.join(self._uploads, ".part-" + os.urandom(8).hex())
+        try:
+            shutil.copyfile(source, partial)
+            os.replace(partial, target)
+        finally:
+            if os.path.exists(partial):
+                os.remove(partial)
+
+
+class RemoteRecorder:
+    """Writes to a run from outside it: metrics by a sending thread, everything else at once."""
+
+    def __init__(self, client, run_id):
+        from runyard_sdk.client import quoted
+
+        self._client, self._path = client, "/runs/" + quoted(run_id)
+        self.journal = Outbox(client, run_id)
+
+    def set_tags(self, tags):
+        self._client.patch(self._path, {"tags": tags})
+
+    def set_properties(self, properties):
+        self._client.patch(self._path, {"properties": properties})
+
+    def set_display_name(self, name):
+        self._client.patch(self._path, {"display_name": name})
+
+    def store(self, files):
+        """Put files into run history: `{path in the run: local path}`; a name that is there already is refused."""
+        names, sources = list(files), list(files.values())
+        sent = self._client.send_files(sources)
+        entries = [[name, sha256, size, os.stat(source).st_mode & 0o777]
+                   for name, source, (sha256, size) in zip(names, sources, sent)]
+        self._client.post(self._path + "/files", {"entries": entries, "fail_if_exists": True})
+
+    def flush(self, timeout_seconds=300):
+        self.journal.flush(timeout_seconds)
+        return True
+
+    def close(self):
+        try:
+            self.journal.close()
+        except RunyardError as error:
+            import warnings
+
+            warnings.warn("The last metrics of run {} were not stored: {}".format(self._path, error))

@@ -1,0 +1,182 @@
+"""Starting a service: one per home, however many processes ask at once."""
+
+import json
+import os
+import sys
+import time
+
+from runyard_sdk.errors import ServiceUnavailable
+from runyard_sdk.home import home_folder
+from runyard_sdk.versions import as_numbers
+
+START_SECONDS = 60
+LOOK_AGAIN_SECONDS = 0.01
+_NOT_FOR_THE_SERVICE = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONINSPECT")
+_newer = {}
+
+
+def ensure(home, usable):
+    """The facts of a service that answers; started under `start.lock` if `usable()` finds none.
+
+    An older service, which `usable` refuses while it answers, is asked to stop first. Runs go on meanwhile.
+    """
+    fcntl = _locking()
+    with open(os.path.join(home, "start.lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = usable()
+        if found:
+            return found
+        stale = _read(os.path.join(home, "service.json"))
+        if stale and answers(stale):
+            _stop(stale)
+        process = _launch(home, "--keep" if stale and stale.get("kept") else "--on-demand")
+        return _await(home, process, usable)
+
+
+def executable(home):
+    """The `runyard` to start: beside this interpreter, on PATH, else the one `runyard up` recorded."""
+    import shutil
+
+    beside = [os.path.join(folder, "runyard") for folder in (os.path.dirname(sys.executable), sys.prefix + "/bin")]
+    recorded = _read_text(os.path.join(home, "runyard-path"))
+    for candidate in beside + [shutil.which("runyard"), recorded]:
+        if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
+    raise ServiceUnavailable(
+        "No Runyard service is running for {} and the program 'runyard' was not found beside {}, on PATH or at the "
+        "path that 'runyard up' records.".format(home, sys.executable),
+        hint="Install and start it with Python 3.11 or newer:\n"
+             "    python3.11 -m pip install runyard\n"
+             "    runyard up\n"
+             "or set RUNYARD_URL and RUNYARD_TOKEN to a service elsewhere.")
+
+
+def can_be_newer(found):
+    """Whether the program we would start is newer than the running service; asked once a process."""
+    running = found.get("version")
+    if running not in _newer:
+        _newer[running] = as_numbers(_installed_version()) > as_numbers(running)
+    return _newer[running]
+
+
+def answers(found):
+    """Whether something takes connections at the service's address."""
+    import socket
+    from urllib.parse import urlsplit
+
+    address = urlsplit(found.get("url", ""))
+    try:
+        socket.create_connection((address.hostname, address.port), timeout=5).close()
+    except (OSError, TypeError):
+        return False
+    return True
+
+
+def _locking():
+    try:
+        import fcntl
+    except ImportError:
+        raise ServiceUnavailable("A local Runyard service needs Linux; this is {}.".format(sys.platform),
+                                 hint="Set RUNYARD_URL and RUNYARD_TOKEN to a service on a Linux machine.")
+    return fcntl
+
+
+def _installed_version():
+    import subprocess
+
+    try:
+        said = subprocess.check_output([executable(home_folder()), "--version"], timeout=20,
+                                       env=_service_variables(home_folder()))
+    except (ServiceUnavailable, OSError, subprocess.SubprocessError):
+        return "0"
+    return said.decode("utf-8", "replace").split()[-1] if said.split() else "0"
+
+
+def _service_variables(home):
+    variables = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SERVICE}
+    variables["RUNYARD_HOME"] = home
+    return variables
+
+
+def _launch(home, how):
+    import subprocess
+
+    command = [executable(home), "serve", how]
+    _remove(os.path.join(home, "start-error.json"))
+    with open(os.path.join(home, "service.log"), "ab") as log, open(os.devnull) as nothing:
+        return subprocess.Popen(command, stdin=nothing, stdout=log, stderr=log, cwd=home, start_new_session=True,
+                                env=_service_variables(home))
+
+
+def _await(home, process, usable):
+    deadline = time.monotonic() + START_SECONDS
+    error_file = os.path.join(home, "start-error.json")
+    while time.monotonic() < deadline:
+        found = usable()
+        if found:
+            process.returncode = 0  # it is meant to outlive us: no warning when the Popen object is collected
+            return found
+        failure = _read(error_file)
+        if failure:
+            _remove(error_file)
+            raise ServiceUnavailable(failure.get("problem", "The service could not start."), failure.get("hint", ""))
+        if process.poll() is not None:
+            raise ServiceUnavailable(
+                "'{}' ended with {} before it answered.".format(" ".join(process.args), process.returncode),
+                hint="Its last words, from {}:\n{}".format(os.path.join(home, "service.log"), _tail(home)))
+        time.sleep(LOOK_AGAIN_SECONDS)
+    raise ServiceUnavailable("The service did not answer within {} seconds.".format(START_SECONDS),
+                             hint="See {}.".format(os.path.join(home, "service.log")))
+
+
+def _stop(found):
+    """Ask an older service to stop and wait until nothing answers there."""
+    import http.client
+    from urllib.parse import urlsplit
+
+    address = urlsplit(found["url"])
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+    try:
+        connection.request("POST", "/api/v1/shutdown", headers={"Authorization": "Bearer " + found["token"]})
+        connection.getresponse().read()
+    except (OSError, http.client.HTTPException):
+        pass  # it may go away before it has answered
+    finally:
+        connection.close()
+    deadline = time.monotonic() + START_SECONDS
+    while answers(found) and time.monotonic() < deadline:
+        time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _read(path):
+    try:
+        with open(path) as source:
+            found = json.load(source)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _read_text(path):
+    try:
+        with open(path) as source:
+            return source.read().strip()
+    except OSError:
+        return ""
+
+
+def _remove(path):
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+
+
+def _tail(home, size=2000):
+    try:
+        with open(os.path.join(home, "service.log"), "rb") as source:
+            source.seek(0, os.SEEK_END)
+            source.seek(max(0, source.tell() - size))
+            return source.read().decode("utf-8", "replace")
+    except OSError:
+        return "(nothing)"
