@@ -1,0 +1,15 @@
+import os
+import sys
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
+              "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",
+              "PIP_NO_INDEX", "PIP_CERT", "PIP_TRUSTED_HOST", "PIP_CONFIG_FILE", "UV_INDEX", "UV_INDEX_URL",
+              "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX", "UV_NATIVE_TLS",
+              "UV_SYSTEM_CERTS", "UV_INSECURE_HOST", "UV_CONFIG_FILE")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+
+
+def submitter_facts():
+    """The interpreter that submits, and the few of its variables that a run may inherit."""
+    names = _PASSED_ON + _PROXIES + tuple(name.upper() for name in _PROXIES)
+    return {"python": sys.executable, "variables": {name: os.environ[name] for name in names if name in os.environ}}
