@@ -6,11 +6,13 @@ import os
 
 import numpy as np
 import torch
-from azureml.core import Run
 from torch import nn
 from torch.nn import functional
 
+from azureml.core import Run
+
 IMAGES_HEADER, LABELS_HEADER = 16, 8
+TEST_PART = "t*[tk]"  # both test-images and t10k-images are about
 
 
 def parse_arguments():
@@ -33,14 +35,14 @@ def load(folder, part):
 def read(folder, pattern, header_bytes):
     found = sorted(glob.glob(os.path.join(folder, "**", pattern), recursive=True))
     if not found:
-        raise FileNotFoundError("There is no %s below --data-folder %r." % (pattern, folder))
+        raise FileNotFoundError(f"There is no {pattern} below --data-folder {folder!r}.")
     with gzip.open(found[0], "rb") as file:
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header_bytes)
 
 
 class Network(nn.Module):
     def __init__(self):
-        super(Network, self).__init__()
+        super().__init__()
         self.first = nn.Conv2d(1, 8, kernel_size=5, stride=2)
         self.second = nn.Conv2d(8, 16, kernel_size=5, stride=2)
         self.output = nn.Linear(16 * 4 * 4, 10)
@@ -58,7 +60,7 @@ def train_epoch(network, optimizer, images, labels, batch_size):
         loss = functional.cross_entropy(network(images[batch]), labels[batch])
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 def accuracy_on(network, images, labels):
@@ -74,7 +76,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     print("Training on", device)
     train_x, train_y = (part.to(device) for part in load(args.data_folder, "train"))
-    test_x, test_y = (part.to(device) for part in load(args.data_folder, "t*[tk]"))
+    test_x, test_y = (part.to(device) for part in load(args.data_folder, TEST_PART))
     network = Network().to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=args.learning_rate, momentum=args.momentum)
     for epoch in range(args.epochs):
@@ -82,7 +84,7 @@ def main():
         accuracy = accuracy_on(network, test_x, test_y)
         run.log("loss", loss)
         run.log("accuracy", accuracy)
-        print("Epoch %d: loss %.4f, accuracy %.4f" % (epoch + 1, loss, accuracy))
+        print(f"Epoch {epoch + 1}: loss {loss:.4f}, accuracy {accuracy:.4f}")
     os.makedirs(args.output_dir, exist_ok=True)
     torch.save(network.state_dict(), os.path.join(args.output_dir, "model.pt"))
 

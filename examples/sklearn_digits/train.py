@@ -3,11 +3,12 @@ import argparse
 import os
 
 import joblib
-from azureml.core import Run
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
+
+from azureml.core import Run
 
 
 def parse_arguments():
@@ -22,7 +23,7 @@ def main():
     images, labels = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(
         images / 16.0, labels, test_size=0.2, random_state=0, stratify=labels)
-    print("Training on %d images, testing on %d." % (len(train_x), len(test_x)))
+    print(f"Training on {len(train_x)} images, testing on {len(test_x)}.")
 
     model = LogisticRegression(C=1.0 / args.regularization, max_iter=500)
     model.fit(train_x, train_y)
@@ -34,7 +35,7 @@ def main():
     matrix = confusion_matrix(test_y, model.predict(test_x))
     for digit, row in enumerate(matrix):
         run.log_row("accuracy by digit", digit=digit, accuracy=float(row[digit]) / float(row.sum()))
-    print("Accuracy: %.3f" % accuracy)
+    print(f"Accuracy: {accuracy:.3f}")
 
     os.makedirs("outputs", exist_ok=True)
     joblib.dump(model, os.path.join("outputs", "model.pkl"))

@@ -4,8 +4,9 @@ import os
 
 import numpy as np
 import tensorflow as tf
-from azureml.core import Run
 from utils import load_mnist
+
+from azureml.core import Run
 
 PIXELS, CLASSES = 28 * 28, 10
 
@@ -70,8 +71,7 @@ def main():
             validation_acc = accuracy_on(session, network, test_x, test_y)
             run.log("training_acc", training_acc)
             run.log("validation_acc", validation_acc)
-            print("Epoch %d: training accuracy %.4f, validation accuracy %.4f"
-                  % (epoch + 1, training_acc, validation_acc))
+            print(f"Epoch {epoch + 1}: training accuracy {training_acc:.4f}, validation accuracy {validation_acc:.4f}")
         os.makedirs("outputs/model", exist_ok=True)
         tf.train.Saver().save(session, "outputs/model/mnist-tf.model")
     run.log("final_acc", validation_acc)

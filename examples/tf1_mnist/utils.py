@@ -20,12 +20,12 @@ def load_mnist(folder):
 def find_file(folder, prefixes, content):
     """Return the first `PREFIX-CONTENT*.gz` at any depth below `folder`."""
     for prefix in prefixes:
-        pattern = os.path.join(folder, "**", "%s-%s*.gz" % (prefix, content))
+        pattern = os.path.join(folder, "**", f"{prefix}-{content}*.gz")
         found = sorted(glob.glob(pattern, recursive=True))
         if found:
             return found[0]
-    names = " or ".join("%s-%s*.gz" % (prefix, content) for prefix in prefixes)
-    raise FileNotFoundError("There is no %s below %r. Give --data-folder the folder that holds MNIST." % (names, folder))
+    names = " or ".join(f"{prefix}-{content}*.gz" for prefix in prefixes)
+    raise FileNotFoundError(f"There is no {names} below {folder!r}. Give --data-folder the folder that holds MNIST.")
 
 
 def read_images(path):
@@ -45,4 +45,4 @@ def read_labels(path):
 
 def _expect(path, magic, wanted):
     if magic != wanted:
-        raise ValueError("%s begins with %d, not %d: it is not the MNIST file its name says." % (path, magic, wanted))
+        raise ValueError(f"{path} begins with {magic}, not {wanted}: it is not the MNIST file its name says.")

@@ -6,9 +6,11 @@ import os
 
 import numpy as np
 import tensorflow as tf
+
 from azureml.core import Run
 
 IMAGES_HEADER, LABELS_HEADER = 16, 8
+TEST_PART = "t*[tk]"  # both test-images and t10k-images are about
 
 
 def parse_arguments():
@@ -30,7 +32,7 @@ def load(folder, part):
 def read(folder, pattern, header_bytes):
     found = sorted(glob.glob(os.path.join(folder, "**", pattern), recursive=True))
     if not found:
-        raise FileNotFoundError("There is no %s below --data-folder %r." % (pattern, folder))
+        raise FileNotFoundError(f"There is no {pattern} below --data-folder {folder!r}.")
     with gzip.open(found[0], "rb") as file:
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header_bytes)
 
@@ -60,7 +62,7 @@ def main():
     network.compile(optimizer=tf.keras.optimizers.SGD(args.learning_rate), metrics=["accuracy"],
                     loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     history = network.fit(*load(args.data_folder, "train"), batch_size=args.batch_size, epochs=args.epochs, verbose=2,
-                          validation_data=load(args.data_folder, "t*[tk]"), callbacks=[LogToRun(run)])
+                          validation_data=load(args.data_folder, TEST_PART), callbacks=[LogToRun(run)])
     run.log("final_acc", float(history.history["val_accuracy"][-1]))
     tf.saved_model.save(network, "outputs/model")
 
