@@ -1,0 +1,104 @@
+"""A disk that fills, on a small file system of its own. It stops acknowledgements and loses nothing acknowledged."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from azureml.core import Experiment
+from azureml.exceptions import AzureMLException
+from tests.faults.yard import Yard, message_of
+
+SIZE_MB = 96
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 96 MB. Mounting needs root, which CI has; elsewhere the tests say that they did not run."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(place)]
+    made = subprocess.run(mount, capture_output=True, text=True)
+    if made.returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"A small disk needs root: {made.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def small_yard(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
+    monkeypatch.setenv("RUNYARD_HOME", str(small_disk / "home"))
+    (tmp_path / "sources").mkdir()
+    yard = Yard(tmp_path / "sources")
+    yield yard
+    yard.close()
+
+
+FILL = """
+def fill():
+    with open("filler", "wb") as sink:
+        try:
+            while True:
+                sink.write(bytes(1 << 16))
+                sink.flush()
+        except OSError:
+            pass
+"""
+
+
+def test_a_script_that_fills_the_disk_hears_so_and_others_keep_theirs(small_yard: Yard) -> None:
+    before = small_yard.finish("from azureml.core import Run\nRun.get_context().log('kept', 1)")
+    run = small_yard.finish(
+        "import os\nos.makedirs('outputs', exist_ok=True)\n"
+        "with open('outputs/big', 'wb') as sink:\n    for _ in range(200):\n        sink.write(bytes(1 << 20))"
+    )
+    assert run.get_status() == "Failed"
+    assert "No space left" in message_of(run)
+    assert before.get_metrics() == {"kept": 1}
+    assert small_yard.finish("print('there is room again')").get_status() == "Completed"
+
+
+def test_points_logged_on_a_full_disk_are_kept_until_there_is_room(small_yard: Yard) -> None:
+    """10,000 points wait in memory; what is beyond is counted and shown on the run."""
+    run = small_yard.finish(
+        FILL
+        + """
+import os
+from azureml.core import Run
+run = Run.get_context()
+run.log("before", 1)
+fill()
+for step in range(12_000):
+    run.log("point", step)
+os.remove("filler")
+run.log("after", 1)
+"""
+    )
+    assert run.get_status() == "Completed", message_of(run)
+    metrics = run.get_metrics()
+    assert (metrics["before"], metrics["after"]) == (1, 1)
+    kept = len(metrics["point"])
+    assert 10_000 <= kept <= 12_000
+    dropped = 12_000 - kept
+    assert not dropped or any(str(dropped) in warning for warning in _warnings(run))
+
+
+def _warnings(run: object) -> list[str]:
+    return [str(warning) for warning in run.get_details()["warnings"]]
+
+
+def test_a_service_without_room_refuses_and_recovers(small_yard: Yard, small_disk: Path) -> None:
+    before = small_yard.finish("print('was here')")
+    filler = small_disk / "filler"
+    with filler.open("wb") as sink, pytest.raises(OSError, match="No space left"):
+        while True:
+            sink.write(bytes(1 << 16))
+            sink.flush()
+    with pytest.raises(AzureMLException, match="(?i)space|full|disk"):
+        for number in range(1000):
+            Experiment(small_yard.workspace, f"no-room-{number}").start_logging(snapshot_directory=None)
+    assert before.get_status() == "Completed"
+    filler.unlink()
+    assert small_yard.finish("print('room again')").get_status() == "Completed"
