@@ -147,7 +147,7 @@ HOLDS: Mapping[str, Callable[[Yard, Path], AbstractContextManager[Held]]] = {
 }
 
 BUILD_BACKEND = """
-import base64, hashlib, os, time, zipfile
+import os, time, zipfile
 FOLDER = {folder!r}
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     open(os.path.join(FOLDER, "building"), "w").close()
@@ -157,7 +157,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     info = "slow_package-1.0.dist-info/"
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w") as wheel:
         wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: slow-package\\nVersion: 1.0\\n")
-        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr(info + "RECORD", info + "METADATA,,\\n" + info + "WHEEL,,\\n" + info + "RECORD,,\\n")
     return name
 """

@@ -3,11 +3,12 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from azureml.core import Experiment
+from azureml.core import Experiment, Run
 from azureml.exceptions import AzureMLException
 from tests.faults.yard import Yard, message_of
 
@@ -85,20 +86,27 @@ run.log("after", 1)
     assert not dropped or any(str(dropped) in warning for warning in _warnings(run))
 
 
-def _warnings(run: object) -> list[str]:
+def _warnings(run: Run) -> list[str]:
     return [str(warning) for warning in run.get_details()["warnings"]]
 
 
 def test_a_service_without_room_refuses_and_recovers(small_yard: Yard, small_disk: Path) -> None:
     before = small_yard.finish("print('was here')")
     filler = small_disk / "filler"
-    with filler.open("wb") as sink, pytest.raises(OSError, match="No space left"):
-        while True:
-            sink.write(bytes(1 << 16))
-            sink.flush()
-    with pytest.raises(AzureMLException, match="(?i)space|full|disk"):
-        for number in range(1000):
-            Experiment(small_yard.workspace, f"no-room-{number}").start_logging(snapshot_directory=None)
+    _fill(filler)
+    with pytest.raises(AzureMLException, match=r"(?i)space|full|disk"):
+        _start_many_runs(small_yard)
     assert before.get_status() == "Completed"
     filler.unlink()
     assert small_yard.finish("print('room again')").get_status() == "Completed"
+
+
+def _fill(file: Path) -> None:
+    with suppress(OSError), file.open("wb", buffering=0) as sink:
+        while True:
+            sink.write(bytes(1 << 16))
+
+
+def _start_many_runs(yard: Yard) -> None:
+    for number in range(1000):
+        Experiment(yard.workspace, f"no-room-{number}").start_logging(snapshot_directory=None)

@@ -1,4 +1,4 @@
-"""kill -9 of every process behind a run, at every phase. What was acknowledged is there afterwards, and the end is true.
+"""kill -9 of every process behind a run, at every phase: what was acknowledged is there afterwards, the end is true.
 
 CI kills one process at each phase; `make faults` the whole matrix. A phase is held open from outside: a package
 whose build waits, a node that is taken, data that does not come, a script that goes on, a heap of outputs.
