@@ -59,7 +59,17 @@ AZUREML_BRINGS = {
     "azureml-opendatasets": {"": ("pandas", "pyarrow")},
 }
 NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?")
-KEPT_OPTIONS = ("--find-links", "-f", "--index-url", "-i", "--extra-index-url", "--pre", "--trusted-host", "--only-binary", "--no-binary")
+KEPT_OPTIONS = (
+    "--find-links",
+    "-f",
+    "--index-url",
+    "-i",
+    "--extra-index-url",
+    "--pre",
+    "--trusted-host",
+    "--only-binary",
+    "--no-binary",
+)
 
 
 @dataclass
@@ -94,7 +104,9 @@ def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
         if not text:
             continue
         if "\n" in text or "\0" in text:
-            raise InvalidArgument(f"pip_packages holds {line!r}, which spans lines.", hint="Give one requirement an entry.")
+            raise InvalidArgument(
+                f"pip_packages holds {line!r}, which spans lines.", hint="Give one requirement an entry."
+            )
         if text.startswith("-"):
             _add_option(wishes, text)
         elif AZUREML.fullmatch(requirement_name(text)):
@@ -147,7 +159,9 @@ def _add_mapped(wishes: Wishes, original: str, name: str, version: str) -> None:
         wishes.notes.append(f"conda package '{original}' is left out: it is not a Python package of the index.")
         return
     wishes.requirements.append(mapped + version)
-    wishes.notes.append(f"conda package '{original}' is installed from the Python package index as '{mapped}{version}'.")
+    wishes.notes.append(
+        f"conda package '{original}' is installed from the Python package index as '{mapped}{version}'."
+    )
 
 
 def _add_azureml(wishes: Wishes, text: str) -> None:

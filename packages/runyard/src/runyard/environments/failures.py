@@ -1,0 +1,52 @@
+import re
+
+from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.packages import normal, requirement_name
+
+BLAMED = (
+    re.compile(r"Because ([A-Za-z0-9._-]+)(?:\[[^\]]*\])?(?:[=<>!~][^ ]*)? was not found"),
+    re.compile(r"Because there (?:is|are) no versions? of ([A-Za-z0-9._-]+)"),
+    re.compile(r"Because only (?:the following versions of )?([A-Za-z0-9._-]+)"),
+    re.compile(r"Failed to (?:build|download|fetch)[^`]*`([A-Za-z0-9._-]+)"),
+    re.compile(r"Because ([A-Za-z0-9._-]+)"),
+)
+QUOTED_LINES = 40
+
+
+def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFailed:
+    """What uv said, and which of the user's packages it is about."""
+    said = "\n".join(line for line in words[-QUOTED_LINES:] if line.strip())
+    if "No space left on device" in said or "os error 28" in said:
+        return EnvironmentFailed(
+            f"The disk filled up while {doing}: {said}",
+            hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
+        )
+    blamed = _blamed(said)
+    asked = [line for line in _asked(spec) if requirement_name(line) == blamed]
+    if asked:
+        hint = f"Look at {asked[0]!r} in pip_packages, conda_packages or the requirements file, then submit again."
+    elif blamed:
+        hint = f"'{blamed}' is needed by one of your packages ({', '.join(_asked(spec)[:8])}); change their versions."
+    else:
+        hint = "Change pip_packages, conda_packages or the requirements file, then submit again."
+    return EnvironmentFailed(
+        f"The environment could not be made: {doing} failed. uv says:\n{said}", hint=hint, package=blamed
+    )
+
+
+def _blamed(said: str) -> str:
+    joined = " ".join(said.split())
+    for pattern in BLAMED:
+        found = pattern.search(joined)
+        if found:
+            return normal(found.group(1))
+    return ""
+
+
+def _asked(spec: EnvironmentSpec) -> list[str]:
+    return [
+        line
+        for line in (*spec.requirements, *(line for choice in spec.choices for line in choice))
+        if requirement_name(line)
+    ]

@@ -1,0 +1,69 @@
+"""Where packages come from: pip's settings told to uv, which reads only its own."""
+
+import configparser
+from collections.abc import Mapping
+from pathlib import Path
+
+PASSED_ON = (
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+)  # fmt: skip
+UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
+
+
+def uv_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that uv runs with: the submitter's, and no other."""
+    kept = {name: value for name, value in variables.items() if name in PASSED_ON or name.startswith("UV_")}
+    certificate = variables.get("PIP_CERT") or pip_settings(variables).get("cert")
+    if certificate and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & kept.keys():
+        kept["SSL_CERT_FILE"] = certificate
+    return {**kept, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+
+
+def index_options(variables: Mapping[str, str]) -> list[str]:
+    """uv options for the indexes and wheel folders that pip would use. uv's own variables win."""
+    settings = pip_settings(variables)
+    options: list[str] = []
+    if "UV_FIND_LINKS" not in variables:
+        for place in settings.get("find-links", "").split():
+            options += ["--find-links", place]
+    if any(name in variables for name in UV_CHOOSES_INDEX):
+        return options
+    if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        return [*options, "--no-index"]
+    if settings.get("index-url"):
+        options += ["--default-index", settings["index-url"]]
+    extra = settings.get("extra-index-url", "").split()
+    for place in extra:
+        options += ["--index", place]
+    # pip looks at all of its indexes and takes the best version; uv stops at the first that has the name.
+    return [*options, *(["--index-strategy", "unsafe-best-match"] if extra else [])]
+
+
+def pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """pip's settings in effect: its files in their order, then its variables."""
+    settings: dict[str, str] = {}
+    for file in _pip_files(variables):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read_string(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, configparser.Error):
+            continue
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                settings.update({name.replace("_", "-"): value for name, value in parser.items(section)})
+    for name, value in variables.items():
+        if name.startswith("PIP_") and value:
+            settings[name[4:].lower().replace("_", "-")] = value
+    return settings
+
+
+def _pip_files(variables: Mapping[str, str]) -> list[Path]:
+    chosen = variables.get("PIP_CONFIG_FILE")
+    if chosen == "/dev/null":
+        return []
+    home = Path(variables.get("HOME") or "/nonexistent")
+    config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
+    files = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"), home / ".pip/pip.conf", config / "pip/pip.conf"]
+    return [*files, *([Path(chosen)] if chosen else [])]

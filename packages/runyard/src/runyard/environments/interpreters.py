@@ -1,0 +1,157 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from runyard.errors import EnvironmentFailed
+from runyard.environments.durable import write_beside
+
+EXECUTABLE = re.compile(r"python(3(\.\d+)?)?")
+PROBE = (
+    "import sys, os, json, sysconfig;"
+    "print(json.dumps([list(sys.version_info[:3]), sys.implementation.name, sys.maxsize > 2**32,"
+    "os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h'))]))"
+)
+PROBE_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A CPython of this machine that environments can be made from."""
+
+    path: str
+    version: tuple[int, int, int]
+    has_headers: bool = False
+    """Packages can be compiled for it."""
+
+    @property
+    def minor(self) -> str:
+        return f"{self.version[0]}.{self.version[1]}"
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.version))
+
+
+def choose(wish: str, exact: bool, found: list[Interpreter]) -> tuple[Interpreter, str]:
+    """The interpreter for a spec and a line for the build log ('' when it is just what was wished)."""
+    usable = sorted(found, key=lambda i: (i.has_headers, i.version), reverse=True)
+    if exact:
+        for minor in wish.split(","):
+            for interpreter in usable:
+                if interpreter.minor == minor:
+                    return interpreter, ""
+        raise _missing(wish.split(","), usable)
+    if not usable:
+        raise _missing([wish or "3.11"], usable)
+    return _nearest(wish or _own_minor(), usable)
+
+
+def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
+    """Every CPython 3.6 or newer that can be found. Each executable is started once, then known by path and mtime."""
+    known = _read(cache)
+    now: dict[str, dict[str, object]] = {}
+    for path in dict.fromkeys(_executables(variables)):
+        stat = os.stat(path)
+        entry = known.get(path)
+        if entry is None or entry["mtime"] != stat.st_mtime_ns:
+            entry = {"mtime": stat.st_mtime_ns, "interpreter": _probe(path, variables)}
+        now[path] = entry
+    if now != known:
+        write_beside(cache, json.dumps(now).encode())
+    return [_interpreter(entry["interpreter"]) for entry in now.values() if entry["interpreter"]]
+
+
+def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
+    wanted = tuple(int(part) for part in wish.split("."))
+    same = [i for i in usable if i.version[: len(wanted[:2])] == wanted[:2]]
+    if same:
+        interpreter = next((i for i in same if i.version == wanted), same[0])
+        note = "" if interpreter.version[: len(wanted)] == wanted else f"Python {interpreter} stands in for {wish}."
+        return interpreter, note
+    newer = [i for i in usable if i.version >= wanted]
+    if newer:
+        minor = min(i.version[:2] for i in newer)
+        interpreter = next(i for i in newer if i.version[:2] == minor)
+    else:
+        interpreter = max(usable, key=lambda i: i.version)
+    which = "the nearest newer one" if newer else "the newest one"
+    return interpreter, f"Python {wish} is not on this machine; {interpreter}, {which}, is taken."
+
+
+def _missing(minors: list[str], usable: list[Interpreter]) -> EnvironmentFailed:
+    wanted = " or ".join(minors)
+    here = ", ".join(sorted({i.minor for i in usable}, key=lambda m: int(m.split(".")[1]))) or "none"
+    return EnvironmentFailed(
+        f"This environment needs Python {wanted}, and this machine has {here}.",
+        hint=f"Install one where it is found: `pyenv install {minors[0]}`, `uv python install {minors[-1]}` or "
+        f"`conda create -n python{minors[0]} python={minors[0]}`; then submit again.",
+        pythons=minors,
+    )
+
+
+def _own_minor() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def _executables(variables: Mapping[str, str]) -> Iterator[str]:
+    for folder in _folders(variables):
+        try:
+            names = sorted(os.listdir(folder), reverse=True)
+        except OSError:
+            continue
+        for name in filter(EXECUTABLE.fullmatch, names):
+            path = os.path.realpath(os.path.join(folder, name))
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                yield path
+
+
+def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
+    home = Path(variables.get("HOME") or Path.home())
+    for entry in variables.get("PATH", os.defpath).split(os.pathsep):
+        # A shim starts whichever version its owner has chosen, or none.
+        if os.path.isabs(entry) and Path(entry).name != "shims":
+            yield Path(entry)
+    yield Path(sys.base_prefix) / "bin"
+    yield from map(Path, ("/usr/bin", "/usr/local/bin"))
+    yield from Path("/opt").glob("*/bin")
+    yield from (home / ".pyenv/versions").glob("*/bin")
+    yield from (home / ".local/share/uv/python").glob("*/bin")
+    for conda in ("miniconda3", "anaconda3", "miniforge3", "mambaforge", ".conda"):
+        yield home / conda / "bin"
+        yield from (home / conda / "envs").glob("*/bin")
+    yield from Path("/opt").glob("*/envs/*/bin")
+
+
+def _probe(path: str, variables: Mapping[str, str]) -> dict[str, object] | None:
+    kept = {name: variables[name] for name in ("PATH", "HOME", "LANG") if name in variables}
+    try:
+        told = subprocess.run(
+            [path, "-I", "-S", "-c", PROBE],
+            env=kept,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        version, implementation, wide, headers = json.loads(told.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    if implementation != "cpython" or not wide or tuple(version) < (3, 6):
+        return None
+    return asdict(Interpreter(path, tuple(version), headers))
+
+
+def _interpreter(entry: object) -> Interpreter:
+    assert isinstance(entry, dict)
+    return Interpreter(entry["path"], tuple(entry["version"]), entry["has_headers"])
+
+
+def _read(cache: Path) -> dict[str, dict[str, object]]:
+    try:
+        known = json.loads(cache.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
