@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class MetricKind(StrEnum):
@@ -12,8 +12,7 @@ class MetricKind(StrEnum):
     IMAGE = "image"
 
 
-@dataclass(frozen=True)
-class MetricPoint:
+class MetricPoint(NamedTuple):
     """One log call. `value` is a scalar, a list, a row or table as a dict, or an artifact path."""
 
     name: str

@@ -3,8 +3,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, Dialect, Text
+from sqlalchemy import BigInteger, Dialect, Row, Select, Text
 from sqlalchemy.types import TypeDecorator
+
+AnyRow = Row[*tuple[Any, ...]]
+AnySelect = Select[*tuple[Any, ...]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -59,5 +62,5 @@ def json_text(value: Any) -> str:
 def from_json(text: str | bytes) -> Any:
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:  # NaN, infinities, lone surrogates, integers beyond 64 bits
+    except orjson.JSONDecodeError:  # NaN, infinities, lone surrogates
         return json.loads(text)

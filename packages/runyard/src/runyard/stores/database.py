@@ -47,6 +47,20 @@ class Database:
         with self._turn, _clear_errors(), self.engine.execution_options(writes=True).begin() as connection:
             yield connection
 
+    @contextmanager
+    def unchecked_write(self) -> Iterator[Connection]:
+        """A write that may break references until its end: where SQLite rebuilds a table, a checked one would
+        delete the rows that point to it."""
+        with self._turn, _clear_errors(), self.engine.execution_options(writes=True).connect() as connection:
+            if self.is_sqlite:
+                _set_foreign_keys(connection, "OFF")
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                if self.is_sqlite:
+                    _set_foreign_keys(connection, "ON")
+
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """An insert that also has the dialect's `on_conflict_*` methods."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
@@ -99,6 +113,13 @@ def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+def _set_foreign_keys(connection: Connection, switch: str) -> None:
+    """Past SQLAlchemy, which would begin a transaction; inside one SQLite ignores the pragma."""
+    driver = connection.connection.dbapi_connection
+    assert driver is not None
+    driver.cursor().execute(f"PRAGMA foreign_keys={switch}")
+
+
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
 
@@ -130,8 +151,11 @@ def _clear_errors() -> Iterator[None]:
 
 def _explained(error: OperationalError) -> RunyardError:
     reason = str(error.orig)
-    if "is full" in reason or "No space left" in reason or "disk I/O error" in reason:
+    if "is full" in reason or "No space left" in reason:
         return StorageFull(
-            f"The database could not be written: {reason}.", hint="Free disk space and try again; nothing stored is lost."
+            f"The database could not be written: {reason}.",
+            hint="Free disk space and try again; nothing stored is lost.",
         )
-    return RunyardError(f"The database failed: {reason}.", hint="See the service's log; `runyard doctor` checks the disk.")
+    return RunyardError(
+        f"The database failed: {reason}.", hint="See the service's log; `runyard doctor` checks the disk."
+    )

@@ -154,6 +154,7 @@ metrics = Table(
     Column("kind", StorableText, nullable=False),
     Column("workspace", StorableText, nullable=False),
     Column("experiment_key", BigInteger, nullable=False),
+    Column("last_part", Integer, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("last", Double),
     Column("minimum", Double),

@@ -1,0 +1,77 @@
+import re
+from collections.abc import Sequence
+from dataclasses import astuple
+
+from sqlalchemy import func, select, type_coerce
+from sqlalchemy.types import Text
+
+from runyard.errors import NotFound
+from runyard.model.files import FileEntry, Snapshot
+from runyard.model.runs import RunId
+from runyard.stores.database import Database
+from runyard.stores.keys import index_key
+from runyard.stores.run_rows import run_key
+from runyard.stores.schema import assets, run_files, snapshots
+
+_ENTRY = run_files.c["path", "sha256", "size", "mode"]
+_SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+class SqlFileStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, run_id: RunId, entries: Sequence[FileEntry]) -> None:
+        statement = self._database.insert(run_files)
+        replaced = {c.name: statement.excluded[c.name] for c in _ENTRY}
+        upsert = statement.on_conflict_do_update(index_elements=["run", "path_key"], set_=replaced)
+        with self._database.write() as connection:
+            run = run_key(connection, run_id, lock=True)
+            if entries:
+                connection.execute(upsert, [_file_row(run, entry) for entry in entries])
+
+    def find(self, run_id: RunId, path: str) -> FileEntry | None:
+        with self._database.read() as connection:
+            of_run = run_files.c.run == run_key(connection, run_id)
+            row = connection.execute(select(*_ENTRY).where(of_run, run_files.c.path_key == index_key(path))).first()
+        return None if row is None else FileEntry(*row)
+
+    def list(self, run_id: RunId, prefix: str = "") -> Sequence[FileEntry]:
+        with self._database.read() as connection:
+            query = select(*_ENTRY).where(run_files.c.run == run_key(connection, run_id))
+            if prefix:
+                query = query.where(func.substr(run_files.c.path, 1, len(prefix)) == prefix)
+            found = [FileEntry(*row) for row in connection.execute(query)]
+        return sorted(found, key=lambda entry: entry.path)
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        entries = [astuple(entry) for entry in snapshot.entries]
+        row = {"id": snapshot.id, "created_at": snapshot.created_at, "entries": entries}
+        with self._database.write() as connection:
+            connection.execute(self._database.insert(snapshots).values(row).on_conflict_do_nothing())
+
+    def get_snapshot(self, snapshot_id: str) -> Snapshot:
+        with self._database.read() as connection:
+            row = connection.execute(select(snapshots).where(snapshots.c.id == snapshot_id)).first()
+        if row is None:
+            raise NotFound(f"There is no snapshot {snapshot_id!r}.", hint="Submit the folder again to make it.")
+        return Snapshot(row.id, tuple(FileEntry(*entry) for entry in row.entries), row.created_at)
+
+    def used_blobs(self) -> set[str]:
+        with self._database.read() as connection:
+            used = set(connection.execute(select(run_files.c.sha256).distinct()).scalars())
+            for column in (snapshots.c.entries, assets.c.body):
+                for text in connection.execute(select(type_coerce(column, Text))).scalars():
+                    used.update(_SHA256.findall(text))
+        return used
+
+
+def _file_row(run: int, entry: FileEntry) -> dict[str, str | int]:
+    return {
+        "run": run,
+        "path_key": index_key(entry.path),
+        "path": entry.path,
+        "sha256": entry.sha256,
+        "size": entry.size,
+        "mode": entry.mode,
+    }

@@ -1,0 +1,125 @@
+"""Metric points as packed columns: numbers as little-endian int64 or float64, anything else as a JSON array."""
+
+import json
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.stores.column_types import json_text
+
+_NO_STEP = -(2**63)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Points in the order they arrived. `type` is as in MetricSeries; `steps` is None when no point has one."""
+
+    type: str
+    count: int
+    values: bytes
+    steps: bytes | None
+    at: bytes
+
+
+def pack(values: Sequence[Any], steps: Sequence[int | None], at: Sequence[float]) -> Chunk:
+    packed_steps = None
+    if steps.count(None) < len(steps):
+        packed_steps = _bytes(array("q", [_NO_STEP if step is None else step for step in steps]))
+    type_, packed = _packed_values(values)
+    return Chunk(type_, len(values), packed, packed_steps, _bytes(array("d", at)))
+
+
+def joined(first: Chunk, second: Chunk) -> Chunk:
+    type_ = common_type([first.type, second.type])
+    steps = None
+    if first.steps is not None or second.steps is not None:
+        steps = _step_bytes(first) + _step_bytes(second)
+    if type_ == "j":
+        left, right = _json_array(first), _json_array(second)
+        values = left[:-1] + b"," + right[1:]
+    else:
+        values = _bytes(_numbers(type_, [first, second]))
+    return Chunk(type_, first.count + second.count, values, steps, first.at + second.at)
+
+
+def common_type(types: Iterable[str]) -> str:
+    seen = set(types)
+    return "j" if "j" in seen else "f" if "f" in seen else "i"
+
+
+def unpack_values(chunks: Sequence[Chunk]) -> tuple[str, Sequence[Any]]:
+    """The type of all and the values: an array of int64 or float64, or a list."""
+    type_ = common_type(chunk.type for chunk in chunks)
+    if type_ != "j":
+        return type_, _numbers(type_, chunks)
+    values: list[Any] = []
+    for chunk in chunks:
+        values.extend(json.loads(chunk.values) if chunk.type == "j" else _numbers(chunk.type, [chunk]))
+    # One float makes the numbers floats, whichever chunks they came in.
+    if any(type(value) is float for value in values):
+        return type_, [float(value) if _is_int64(value) else value for value in values]
+    return type_, values
+
+
+def unpack_steps(chunks: Sequence[Chunk]) -> Sequence[int | None]:
+    if all(chunk.steps is None for chunk in chunks):
+        return [None] * sum(chunk.count for chunk in chunks)
+    steps = _array("q", b"".join(map(_step_bytes, chunks)))
+    return [None if step == _NO_STEP else step for step in steps] if _NO_STEP in steps else steps
+
+
+def unpack_times(chunks: Sequence[Chunk]) -> Sequence[float]:
+    return _array("d", b"".join(chunk.at for chunk in chunks))
+
+
+def _packed_values(values: Sequence[Any]) -> tuple[str, bytes]:
+    types = set(map(type, values))
+    try:
+        if types == {int}:
+            return "i", _bytes(array("q", values))
+        if types == {float}:
+            return "f", _bytes(array("d", values))
+        if types == {int, float}:
+            array("q", [value for value in values if type(value) is int])
+            return "f", _bytes(array("d", values))
+    except OverflowError:  # an integer beyond 64 bits keeps all its digits as JSON
+        pass
+    return "j", json_text(list(values)).encode()
+
+
+def _numbers(type_: str, chunks: Sequence[Chunk]) -> "array[Any]":
+    if type_ == "i":
+        return _array("q", b"".join(chunk.values for chunk in chunks))
+    numbers = array("d")
+    for chunk in chunks:
+        numbers.extend(_array("d", chunk.values) if chunk.type == "f" else map(float, _array("q", chunk.values)))
+    return numbers
+
+
+def _json_array(chunk: Chunk) -> bytes:
+    return chunk.values if chunk.type == "j" else json_text(_numbers(chunk.type, [chunk]).tolist()).encode()
+
+
+def _is_int64(value: Any) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+def _step_bytes(chunk: Chunk) -> bytes:
+    return chunk.steps if chunk.steps is not None else _bytes(array("q", [_NO_STEP])) * chunk.count
+
+
+def _bytes(numbers: "array[Any]") -> bytes:
+    if sys.byteorder == "big":
+        numbers = array(numbers.typecode, numbers)
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _array(typecode: str, packed: bytes) -> "array[Any]":
+    numbers: array[Any] = array(typecode)
+    numbers.frombytes(packed)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -1,0 +1,82 @@
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, or_, select, true
+
+from runyard.errors import InvalidArgument
+from runyard.model.runs import RunQuery
+from runyard.stores.column_types import AnySelect
+from runyard.stores.keys import index_key, label
+from runyard.stores.run_rows import LISTED
+from runyard.stores.schema import experiments, metrics, run_labels, runs
+
+
+def listing(query: RunQuery) -> AnySelect:
+    """One statement per question, shaped so that an index yields the rows in their order and LIMIT stops it early."""
+    if query.order_by_metric is not None:
+        return _by_metric(query, query.order_by_metric)
+    if query.metric_above is not None:
+        raise InvalidArgument(
+            f"metric_above={query.metric_above!r} needs order_by_metric too.", hint="Name the metric to compare."
+        )
+    found = select(*LISTED).where(_scope(query, runs), *_filters(query))
+    if query.before is not None:
+        found = found.where(runs.c.sequence < query.before)
+    return found.order_by(runs.c.sequence.desc()).limit(query.limit)
+
+
+def _by_metric(query: RunQuery, name: str) -> AnySelect:
+    order = (metrics.c.last.desc(), metrics.c.run.desc()) if query.descending else (metrics.c.last, metrics.c.run)
+    wanted = [_scope(query, metrics), metrics.c.name_key == index_key(name), metrics.c.last.isnot(None)]
+    if query.metric_above is not None:
+        wanted.append(metrics.c.last > query.metric_above)
+    if query.before is not None:
+        wanted.append(_after(query, name, query.before))
+    found = select(*LISTED).join_from(metrics, runs).where(*wanted, *_filters(query))
+    return found.order_by(*order).limit(query.limit)
+
+
+def _after(query: RunQuery, name: str, sequence: int) -> ColumnElement[bool]:
+    """What comes after the run of that number, which ended the page before."""
+    reached = metrics.alias("reached")
+    of_reached = and_(reached.c.run == sequence, reached.c.name_key == index_key(name), reached.c.last.isnot(None))
+    last = select(reached.c.last).where(of_reached).scalar_subquery()
+    column, key = metrics.c.last, metrics.c.run
+    if query.descending:
+        return or_(column < last, and_(column == last, key < sequence))
+    return or_(column > last, and_(column == last, key > sequence))
+
+
+def _scope(query: RunQuery, table: Any) -> ColumnElement[bool]:
+    if query.experiment is None:
+        in_workspace: ColumnElement[bool] = table.c.workspace == query.workspace
+        return in_workspace
+    named = and_(experiments.c.workspace == query.workspace, experiments.c.name == query.experiment)
+    key = select(experiments.c.key).where(named).scalar_subquery()
+    in_experiment: ColumnElement[bool] = table.c.experiment_key == key
+    return in_experiment
+
+
+def _filters(query: RunQuery) -> list[ColumnElement[bool]]:
+    filters = [
+        *(_labelled(label(query.workspace, "tag", *pair)) for pair in query.tags.items()),
+        *(_labelled(label(query.workspace, "property", *pair)) for pair in query.properties.items()),
+    ]
+    if query.parent_id is not None:
+        filters.append(runs.c.parent_id == query.parent_id)
+    elif not query.include_children:
+        filters.append(_is_top(query))
+    if query.type is not None:
+        filters.append(runs.c.type == query.type)
+    if query.status:
+        filters.append(runs.c.status.in_([status.value for status in query.status]))
+    return filters
+
+
+def _is_top(query: RunQuery) -> ColumnElement[bool]:
+    top = runs.c.parent_id.is_(None)
+    # Compared with true it matches no index: by metric, SQLite must begin at the metrics, not at the runs.
+    return top if query.order_by_metric is None else top == true()
+
+
+def _labelled(digest: bytes) -> ColumnElement[bool]:
+    return runs.c.sequence.in_(select(run_labels.c.run).where(run_labels.c.label == digest))

@@ -1,0 +1,87 @@
+"""Between run records and their rows in `runs` and `run_details`."""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.stores.column_types import AnyRow, AnySelect
+from runyard.stores.schema import run_details, runs
+
+DETAILS = ("definition", "environment_lock")
+_COLUMNS = tuple(f.name for f in fields(RunRecord) if f.name not in DETAILS)
+_FIXED = frozenset({"id", "workspace", "experiment", "number", "status", "created_at", "version", "sequence"})
+LISTED = tuple(runs.c[name] for name in _COLUMNS)
+
+
+def whole_runs() -> AnySelect:
+    return select(*LISTED, run_details.c.definition, run_details.c.environment_lock).join_from(runs, run_details)
+
+
+def read_run(connection: Connection, run_id: RunId, *, lock: bool = False) -> RunRecord:
+    query = whole_runs().where(runs.c.id == run_id)
+    row = connection.execute(query.with_for_update(of=runs, key_share=True) if lock else query).first()
+    if row is None:
+        raise run_not_found(run_id)
+    return to_record(row)
+
+
+def run_key(connection: Connection, run_id: RunId, *, lock: bool = False) -> int:
+    """The run's sequence. With `lock`, writers of this run go one after another."""
+    query = select(runs.c.sequence).where(runs.c.id == run_id)
+    key: int | None = connection.execute(query.with_for_update(key_share=True) if lock else query).scalar()
+    if key is None:
+        raise run_not_found(run_id)
+    return key
+
+
+def run_not_found(run_id: str) -> NotFound:
+    return NotFound(f"There is no run {run_id!r}.", hint="`runyard runs list` shows the runs there are.")
+
+
+def to_record(row: AnyRow) -> RunRecord:
+    """Takes a row of LISTED, with or without the details."""
+    values = dict(row._mapping)
+    values["status"] = RunStatus(values["status"])
+    values["warnings"] = tuple(values["warnings"])
+    values["nodes"] = tuple(values["nodes"])
+    return RunRecord(**values)
+
+
+def to_row(run: RunRecord) -> dict[str, Any]:
+    """For `runs`; the caller adds `experiment_key`."""
+    row = {name: getattr(run, name) for name in _COLUMNS if name != "sequence"}
+    return row | {"status": run.status.value, "finished": run.status.is_terminal}
+
+
+def details_row(run: RunRecord) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in DETAILS}
+
+
+def with_changes(run: RunRecord, changes: Mapping[str, Any]) -> RunRecord:
+    """Tags and properties merged, warnings appended, all else replaced."""
+    fixed = _FIXED & changes.keys()
+    if fixed:
+        raise InvalidArgument(f"{', '.join(sorted(fixed))} of run {run.id!r} cannot be changed this way.")
+    merged = dict(changes)
+    if "tags" in merged:
+        tags = {**run.tags, **merged["tags"]}
+        merged["tags"] = {key: value for key, value in tags.items() if value is not None}
+    if "properties" in merged:
+        merged["properties"] = _with_properties(run, merged["properties"])
+    if "warnings" in merged:
+        merged["warnings"] = (*run.warnings, *(text for text in merged["warnings"] if text not in run.warnings))
+    return replace(run, **merged)
+
+
+def _with_properties(run: RunRecord, added: Mapping[str, str]) -> dict[str, str]:
+    for key, value in added.items():
+        if run.properties.get(key, value) != value:
+            raise Conflict(
+                f"Property {key!r} of run {run.id!r} is already {run.properties[key]!r} and cannot become {value!r}.",
+                hint="Properties never change; use a tag.",
+            )
+    return {**run.properties, **added}

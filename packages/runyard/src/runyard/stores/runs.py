@@ -1,0 +1,132 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from runyard.errors import AlreadyExists, Conflict
+from runyard.model.runs import NEXT, RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.stores.database import Database
+from runyard.stores.experiments import next_number
+from runyard.stores.keys import labels_of
+from runyard.stores.run_listing import listing
+from runyard.stores.run_rows import (
+    details_row,
+    read_run,
+    run_key,
+    to_record,
+    to_row,
+    whole_runs,
+    with_changes,
+)
+from runyard.stores.schema import run_details, run_events, run_labels, runs
+
+
+class SqlRunStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, run: RunRecord) -> RunRecord:
+        try:
+            with self._database.write() as connection:
+                return self._insert(connection, run)
+        except IntegrityError as error:
+            raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.") from error
+
+    def get(self, run_id: RunId) -> RunRecord:
+        with self._database.read() as connection:
+            return read_run(connection, run_id)
+
+    def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
+        if to not in NEXT[seen.status]:
+            raise Conflict(f"Run {seen.id!r} cannot go from {seen.status} to {to}.")
+        with self._database.write() as connection:
+            current = read_run(connection, seen.id, lock=True)
+            if current.version != seen.version:
+                raise Conflict(
+                    f"Run {seen.id!r} was changed by somebody else: it is {current.status} now.",
+                    hint="Read it again and decide anew.",
+                )
+            now = self._database.now()
+            if to is RunStatus.RUNNING:
+                changes.setdefault("started_at", current.started_at or now)
+            if to.is_terminal:
+                changes.setdefault("ended_at", now)
+            moved = replace(with_changes(current, changes), status=to)
+            _insert_event(connection, current.sequence, RunEvent(now, "status", to.value))
+            return self._write(connection, current, moved)
+
+    def update(self, run_id: RunId, **changes: Any) -> RunRecord:
+        with self._database.write() as connection:
+            current = read_run(connection, run_id, lock=True)
+            changed = with_changes(current, changes)
+            return current if changed == current else self._write(connection, current, changed)
+
+    def list(self, query: RunQuery) -> Sequence[RunRecord]:
+        with self._database.read() as connection:
+            return [to_record(row) for row in connection.execute(listing(query))]
+
+    def unfinished(self) -> Sequence[RunRecord]:
+        query = whole_runs().where(runs.c.finished == False).order_by(runs.c.sequence)  # noqa: E712 - SQL, not Python
+        with self._database.read() as connection:
+            return [to_record(row) for row in connection.execute(query)]
+
+    def add_event(self, run_id: RunId, event: RunEvent) -> None:
+        with self._database.write() as connection:
+            _insert_event(connection, run_key(connection, run_id), event)
+
+    def events(self, run_id: RunId) -> Sequence[RunEvent]:
+        wanted = select(*run_events.c["at", "kind", "text"])
+        with self._database.read() as connection:
+            of_run = wanted.where(run_events.c.run == run_key(connection, run_id)).order_by(run_events.c.key)
+            return [RunEvent(*row) for row in connection.execute(of_run)]
+
+    def delete(self, run_id: RunId) -> None:
+        with self._database.write() as connection:
+            finished = connection.execute(select(runs.c.finished).where(runs.c.id == run_id).with_for_update()).scalar()
+            if finished is False:
+                raise Conflict(f"Run {run_id!r} is still going on.", hint="Cancel it first.")
+            connection.execute(delete(runs).where(runs.c.id == run_id))
+
+    def _insert(self, connection: Connection, run: RunRecord) -> RunRecord:
+        taken = connection.execute(select(runs.c.sequence).where(runs.c.id == run.id)).scalar()
+        if taken is not None:
+            raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.")
+        experiment_key, number = next_number(self._database, connection, run.workspace, run.experiment)
+        numbered = replace(run, number=number)
+        added = connection.execute(insert(runs).values(to_row(numbered) | {"experiment_key": experiment_key}))
+        assert added.inserted_primary_key is not None
+        sequence = added.inserted_primary_key[0]
+        connection.execute(insert(run_details).values(details_row(run) | {"run": sequence}))
+        _insert_labels(connection, sequence, labels_of(run.workspace, run.tags, run.properties))
+        _insert_event(connection, sequence, RunEvent(run.created_at, "status", run.status.value))
+        return replace(numbered, sequence=sequence)
+
+    def _write(self, connection: Connection, current: RunRecord, changed: RunRecord) -> RunRecord:
+        written = replace(changed, version=current.version + 1)
+        connection.execute(update(runs).where(runs.c.sequence == current.sequence).values(to_row(written)))
+        if details_row(written) != details_row(current):
+            of_run = run_details.c.run == current.sequence
+            connection.execute(update(run_details).where(of_run).values(details_row(written)))
+        before = labels_of(current.workspace, current.tags, current.properties)
+        after = labels_of(written.workspace, written.tags, written.properties)
+        _delete_labels(connection, current.sequence, before - after)
+        _insert_labels(connection, current.sequence, after - before)
+        return written
+
+
+def _insert_event(connection: Connection, sequence: int, event: RunEvent) -> None:
+    row = {"run": sequence, "at": event.at, "kind": event.kind, "text": event.text}
+    connection.execute(insert(run_events).values(row))
+
+
+def _insert_labels(connection: Connection, sequence: int, labels: set[bytes]) -> None:
+    if labels:
+        connection.execute(insert(run_labels), [{"label": label, "run": sequence} for label in labels])
+
+
+def _delete_labels(connection: Connection, sequence: int, labels: set[bytes]) -> None:
+    if labels:
+        of_run = run_labels.c.run == sequence
+        connection.execute(delete(run_labels).where(of_run, run_labels.c.label.in_(labels)))

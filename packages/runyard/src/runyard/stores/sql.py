@@ -1,0 +1,40 @@
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from runyard.stores.assets import SqlAssetStore
+from runyard.stores.database import Database, open_database, utc_now
+from runyard.stores.files import SqlFileStore
+from runyard.stores.metrics import SqlMetricStore
+from runyard.stores.migration import migrate
+from runyard.stores.nodes import SqlNodeStore
+from runyard.stores.runs import SqlRunStore
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Every store of one database."""
+
+    database: Database
+    runs: SqlRunStore
+    metrics: SqlMetricStore
+    files: SqlFileStore
+    assets: SqlAssetStore
+    nodes: SqlNodeStore
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def open_stores(url: str, *, now: Callable[[], datetime] = utc_now) -> Stores:
+    """Open the database, see `open_database`, and bring its tables up to date."""
+    database = open_database(url, now=now)
+    migrate(database)
+    return Stores(
+        database,
+        SqlRunStore(database),
+        SqlMetricStore(database),
+        SqlFileStore(database),
+        SqlAssetStore(database),
+        SqlNodeStore(database),
+    )
