@@ -61,7 +61,8 @@ class EnvironmentFolder:
         for name in ("python3", f"python{interpreter.minor}"):
             os.symlink("python", self.path / "bin" / name)
         (self.path / "pyvenv.cfg").write_text(
-            f"home = {os.path.dirname(interpreter.path)}\ninclude-system-site-packages = false\nversion = {interpreter}\n",
+            f"home = {os.path.dirname(interpreter.path)}\n"
+            f"include-system-site-packages = false\nversion = {interpreter}\n",
             encoding="utf-8",
         )
 

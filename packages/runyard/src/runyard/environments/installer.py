@@ -75,7 +75,7 @@ class Uv:
             return lock.read_text(encoding="utf-8")
 
     def _run(self, command: Sequence[str], hear: Say, held: int) -> int:
-        """Run uv to its end; its lines go to `hear`. The lock `held` stays taken while uv lives, even if we are killed."""
+        """Run uv to its end; its lines go to `hear`. The lock `held` stays taken while uv lives, even if we die."""
         try:
             process = subprocess.Popen(
                 [self._program, *command, *self._index_options],

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from runyard.errors import EnvironmentFailed
 from runyard.environments.durable import write_beside
+from runyard.errors import EnvironmentFailed
 
 EXECUTABLE = re.compile(r"python(3(\.\d+)?)?")
 PROBE = (

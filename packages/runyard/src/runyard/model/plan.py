@@ -21,8 +21,9 @@ class ProcessSpec:
 class DataItem:
     """Data a run wants at hand. The node brings it and replaces `placeholder` in arguments by its path.
 
-    `source` is {"urls": [...]} for web addresses, {"folder": path} for a datastore folder of this
-    machine, or {"files": [...]} for chosen datastore paths; `variables` are set to the path as well.
+    `mode` is "mount", "download" or "upload". `source` is {"urls": [...]} for web addresses, {"folder", "path",
+    "datastore"} for a data reference into a datastore's folder on this machine, or {"files": [[datastore, folder,
+    path or glob], ...]} for a dataset on datastores; `variables` are set to the path as well.
     """
 
     name: str

@@ -1,0 +1,137 @@
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from runyard.environments.durable import locked, locked_if_free, write_beside
+from runyard.errors import DataFailed
+from runyard.node.web import CHUNK_BYTES, Fetched, Web
+
+MOST_BYTES = 20 * 1024**3
+Say = Callable[[str], None]
+
+
+class DataCache:
+    """Web addresses fetched once for all runs of this machine, within a bound; least recently used ones go first.
+
+    Safe to use from any number of processes.
+    """
+
+    def __init__(self, root: Path, limit_bytes: int | None = None) -> None:
+        self._root = root
+        self._limit_bytes = limit_bytes
+
+    @contextmanager
+    def file(self, url: str, web: Web, say: Say) -> Iterator[Path]:
+        """A read-only file with the address's bytes, which stays while the context is open.
+        What was fetched before is asked for again only if the server has a newer one. Raises DataFailed."""
+        entry = _Entry(self._root, url)
+        with locked(entry.lock, lambda: say(f"Another run is fetching {url}; waiting for it.")):
+            try:
+                yield entry.current(web, say)
+            except OSError as error:
+                raise DataFailed(
+                    f"{url} could not be kept in {self._root}: {error.strerror or error}.",
+                    hint="Free space with `runyard gc` or set RUNYARD_HOME to a folder on another disk.",
+                    url=url,
+                ) from error
+
+    def trim(self) -> list[str]:
+        """Remove the least recently used entries until the rest fit; returns their addresses."""
+        used = sorted(self._entries(), key=lambda entry: entry[0])
+        excess = sum(size for _, size, _ in used) - self._limit()
+        removed = []
+        for _, size, folder in used:
+            if excess <= 0:
+                break
+            with locked_if_free(folder.with_name(f"{folder.name}.lock")) as free:
+                if free:
+                    removed.append(json.loads((folder / "facts.json").read_bytes())["url"])
+                    shutil.rmtree(folder)
+                    excess -= size
+        return removed
+
+    def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        for folder in self._root.glob("*/"):
+            try:
+                yield (folder / "facts.json").stat().st_mtime, (folder / "content").stat().st_size, folder
+            except OSError:
+                continue  # another process is removing or fetching it
+
+    def _limit(self) -> int:
+        if self._limit_bytes is not None:
+            return self._limit_bytes
+        return min(MOST_BYTES, shutil.disk_usage(self._root).total // 4)
+
+
+class _Entry:
+    """One address in the cache. Only the holder of `lock` touches its folder."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        key = hashlib.sha256(url.encode()).hexdigest()[:32]
+        self._url = url
+        self._folder = root / key
+        self._content = self._folder / "content"
+        self._facts = self._folder / "facts.json"
+        self.lock = root / f"{key}.lock"
+
+    def current(self, web: Web, say: Say) -> Path:
+        known = self._known()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        partial = self._folder / "partial"
+        if known and not (known.etag or known.last_modified):
+            self._touch()
+            return self._content
+        try:
+            fetched = web.fetch(self._url, partial, known, say)
+        except DataFailed as error:
+            if known is None:
+                raise
+            say(f"{error.problem} The copy fetched before is used.")
+            fetched = None
+        finally:
+            if known is not None:
+                self._touch()
+        if fetched:
+            say(f"Fetched {self._url}: {fetched.size} bytes, sha256 {fetched.sha256}.")
+            self._keep(partial, fetched)
+        return self._content
+
+    def _known(self) -> Fetched | None:
+        """What is here, if it is still what was fetched: by size and time, else by its hash."""
+        try:
+            facts = json.loads(self._facts.read_bytes())
+            mtime = facts.pop("mtime")
+            del facts["url"]
+            known = Fetched(**facts)
+            stat = self._content.stat()
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if stat.st_size != known.size:
+            return None
+        return known if stat.st_mtime_ns == mtime or _sha256(self._content) == known.sha256 else None
+
+    def _keep(self, partial: Path, fetched: Fetched) -> None:
+        # Facts about other bytes must not outlive them.
+        self._facts.unlink(missing_ok=True)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.chmod(0o444)
+        os.replace(partial, self._content)
+        facts = {**asdict(fetched), "url": self._url, "mtime": self._content.stat().st_mtime_ns}
+        write_beside(self._facts, json.dumps(facts).encode())
+
+    def _touch(self) -> None:
+        os.utime(self._facts)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
