@@ -1,22 +1,24 @@
 """What the lines of a run's journal mean; docs/wire.md lists them."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from runyard.model.metrics import MetricKind, MetricPoint
+from runyard.model.metrics import MetricBatch, MetricKind
 
 _INT64 = range(-(2**63) + 1, 2**63)
+_SCALARS = frozenset({int, float, str, bool, type(None)})
+_Columns = tuple[list[str], list[Any], list[int | None], list[float]]
 
 
 @dataclass
 class ParsedJournal:
     """What a piece of a journal says. A line that cannot be read is counted in `bad_lines` and costs only itself."""
 
-    points: list[MetricPoint] = field(default_factory=list)
+    batches: list[MetricBatch] = field(default_factory=list)
     tags: dict[str, str | None] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     errors: list[dict[str, Any]] = field(default_factory=list)
@@ -26,116 +28,152 @@ class ParsedJournal:
 
 
 def parse_journal(data: bytes) -> ParsedJournal:
-    """Whole lines in, meaning out; never raises."""
+    """Whole lines in, meaning out; never raises. A whole number beyond 64 bits may come out as a float."""
     parsed = ParsedJournal()
-    add_point = parsed.points.append
-    new_point, scalar = tuple.__new__, MetricKind.SCALAR
-    for line in _decoded(data.split(b"\n"), parsed):
-        try:
-            kind = line[0]
-            # Nearly all lines are scalars as they should be; a call apiece would double the time.
-            if kind == "m" and tuple(map(type, line)) in _PLAIN and (line[3] is None or line[3] in _INT64):
-                add_point(new_point(MetricPoint, (line[1], scalar, *line[2:])))
-            else:
-                _READERS[kind](parsed, *line[1:])
-        except (TypeError, ValueError, KeyError, IndexError, OverflowError):
-            parsed.bad_lines += 1
+    reader = _Reader(parsed)
+    columns = _scalar_columns(data)
+    if columns is not None:
+        reader.take_scalars(*columns)
+    else:
+        for line in _decoded(data, parsed):
+            reader.take(line)
     return parsed
 
 
-def _decoded(lines: Iterable[bytes], parsed: ParsedJournal) -> Iterable[Any]:
-    filled = [line for line in lines if line and not line.isspace()]
+def _scalar_columns(data: bytes) -> _Columns | None:
+    """Names, values, steps and times, if all lines are sound scalars. As one flat list they take a third of the time."""
+    try:
+        flat: list[Any] = orjson.loads(data.rstrip(b"\n").replace(b"]\n[", b","))
+    except orjson.JSONDecodeError:
+        return None
+    if type(flat) is not list or len(flat) != 5 * data.count(b"\n"):
+        return None
+    kinds, names, values, steps, times = (flat[column::5] for column in range(5))
+    sound = (
+        kinds.count("m") == len(kinds)
+        and set(map(type, names)) == {str}
+        and set(map(type, values)) <= _SCALARS
+        and set(map(type, steps)) <= {int, type(None)}
+        and set(map(type, times)) == {float}
+        and all(step in _INT64 for step in set(steps) - {None})
+    )
+    return (names, values, steps, times) if sound else None
+
+
+def _decoded(data: bytes, parsed: ParsedJournal) -> Sequence[Any]:
+    filled = [line for line in data.split(b"\n") if line and not line.isspace()]
     try:
         decoded: list[Any] = orjson.loads(b"[" + b",".join(filled) + b"]")
         if len(decoded) == len(filled):  # else one line held several values, or several lines one
             return decoded
     except orjson.JSONDecodeError:
         pass
-    return _one_by_one(filled, parsed)
+    return [value for line in filled for value in _one(line, parsed)]
 
 
-def _one_by_one(lines: Iterable[bytes], parsed: ParsedJournal) -> Iterable[Any]:
-    for line in lines:
+def _one(line: bytes, parsed: ParsedJournal) -> Sequence[Any]:
+    try:
+        return (orjson.loads(line),)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return (json.loads(line),)  # NaN, infinities, lone surrogates
+    except (ValueError, RecursionError):
+        parsed.bad_lines += 1
+        return ()
+
+
+class _Reader:
+    def __init__(self, parsed: ParsedJournal) -> None:
+        self._parsed = parsed
+        self._batches: dict[tuple[str, MetricKind], MetricBatch] = {}
+        self._readers: dict[str, Callable[..., None]] = {
+            "m": self._scalar,
+            "l": self._list,
+            "r": self._row,
+            "t": self._table,
+            "i": self._image,
+            "tag": self._tag,
+            "prop": self._property,
+            "err": self._error,
+            "name": self._display_name,
+            "drop": self._dropped,
+        }
+
+    def take(self, line: Any) -> None:
         try:
-            yield orjson.loads(line)
-        except orjson.JSONDecodeError:
-            try:
-                yield json.loads(line)  # NaN, infinities, lone surrogates
-            except (ValueError, RecursionError):
-                parsed.bad_lines += 1
+            self._readers[line[0]](*line[1:])
+        except (TypeError, ValueError, KeyError, IndexError, OverflowError):
+            self._parsed.bad_lines += 1
 
+    def take_scalars(self, names: list[str], values: list[Any], steps: list[int | None], times: list[float]) -> None:
+        if len(set(names)) == 1:
+            self._parsed.batches.append(MetricBatch(names[0], MetricKind.SCALAR, values, steps, times))
+            return
+        for name, value, step, at in zip(names, values, steps, times, strict=True):
+            self._add(name, MetricKind.SCALAR, value, step, at)
 
-def _scalar(parsed: ParsedJournal, name: Any, value: Any, step: Any, at: Any) -> None:
-    if type(value) not in _SCALARS:
-        raise ValueError("a scalar must be a number, a string, a bool or null")
-    parsed.points.append(MetricPoint(_text(name), MetricKind.SCALAR, value, _step(step), _time(at)))
+    def _add(self, name: str, kind: MetricKind, value: Any, step: int | None, at: float) -> None:
+        batch = self._batches.get((name, kind)) or self._batch(name, kind)
+        batch.values.append(value)
+        batch.steps.append(step)
+        batch.at.append(at)
 
+    def _batch(self, name: str, kind: MetricKind) -> MetricBatch:
+        key = name, kind.family
+        if key not in self._batches:
+            self._batches[key] = MetricBatch(name, kind)
+            self._parsed.batches.append(self._batches[key])
+        return self._batches[key]
 
-def _list(parsed: ParsedJournal, name: Any, values: Any, at: Any) -> None:
-    if type(values) is not list or not {type(value) for value in values} <= _SCALARS:
-        raise ValueError("a list must hold scalars")
-    parsed.points.append(MetricPoint(_text(name), MetricKind.LIST, values, None, _time(at)))
+    def _scalar(self, name: Any, value: Any, step: Any, at: Any) -> None:
+        if type(value) not in _SCALARS:
+            raise TypeError("a scalar must be a number, a string, a bool or null")
+        self._add(_text(name), MetricKind.SCALAR, value, _step(step), _time(at))
 
+    def _list(self, name: Any, values: Any, at: Any) -> None:
+        if type(values) is not list or not {type(value) for value in values} <= _SCALARS:
+            raise TypeError("a list must hold scalars")
+        name, at = _text(name), _time(at)
+        for value in values:
+            self._add(name, MetricKind.LIST, value, None, at)
 
-def _row(parsed: ParsedJournal, name: Any, columns: Any, at: Any) -> None:
-    parsed.points.append(MetricPoint(_text(name), MetricKind.ROW, _columns(columns), None, _time(at)))
+    def _row(self, name: Any, columns: Any, at: Any) -> None:
+        self._add(_text(name), MetricKind.ROW, _object(columns), None, _time(at))
 
+    def _table(self, name: Any, columns: Any, at: Any) -> None:
+        self._add(_text(name), MetricKind.TABLE, _object(columns), None, _time(at))
 
-def _table(parsed: ParsedJournal, name: Any, columns: Any, at: Any) -> None:
-    parsed.points.append(MetricPoint(_text(name), MetricKind.TABLE, _columns(columns), None, _time(at)))
+    def _image(self, name: Any, path: Any, at: Any) -> None:
+        self._add(_text(name), MetricKind.IMAGE, _text(path), None, _time(at))
 
+    def _tag(self, key: Any, value: Any) -> None:
+        self._parsed.tags[_text(key)] = None if value is None else str(value)
 
-def _image(parsed: ParsedJournal, name: Any, path: Any, at: Any) -> None:
-    parsed.points.append(MetricPoint(_text(name), MetricKind.IMAGE, _text(path), None, _time(at)))
+    def _property(self, key: Any, value: Any) -> None:
+        self._parsed.properties[_text(key)] = str(value)
 
+    def _error(self, error: Any) -> None:
+        self._parsed.errors.append(_object(error))
 
-def _tag(parsed: ParsedJournal, key: Any, value: Any) -> None:
-    parsed.tags[_text(key)] = None if value is None else str(value)
+    def _display_name(self, name: Any) -> None:
+        self._parsed.display_name = _text(name)
 
-
-def _property(parsed: ParsedJournal, key: Any, value: Any) -> None:
-    parsed.properties[_text(key)] = str(value)
-
-
-def _error(parsed: ParsedJournal, error: Any) -> None:
-    parsed.errors.append(_columns(error))
-
-
-def _display_name(parsed: ParsedJournal, name: Any) -> None:
-    parsed.display_name = _text(name)
-
-
-def _dropped(parsed: ParsedJournal, count: Any) -> None:
-    if type(count) is not int or not 0 <= count < 2**40:
-        raise ValueError("a count of dropped points must be a whole number")
-    parsed.dropped += count
-
-
-_READERS: dict[str, Callable[..., None]] = {
-    "m": _scalar,
-    "l": _list,
-    "r": _row,
-    "t": _table,
-    "i": _image,
-    "tag": _tag,
-    "prop": _property,
-    "err": _error,
-    "name": _display_name,
-    "drop": _dropped,
-}
-_SCALARS = frozenset({int, float, str, bool, type(None)})
-_PLAIN = frozenset((str, str, value, step, float) for value in _SCALARS for step in (int, type(None)))
+    def _dropped(self, count: Any) -> None:
+        if type(count) is not int or not 0 <= count < 2**40:
+            raise TypeError("a count of dropped points must be a whole number")
+        self._parsed.dropped += count
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise ValueError("a name must be a string")
+        raise TypeError("a name must be a string")
     return value
 
 
-def _columns(value: Any) -> dict[str, Any]:
+def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
-        raise ValueError("columns must be an object")
+        raise TypeError("columns must be an object")
     return value
 
 
@@ -146,5 +184,5 @@ def _step(value: Any) -> int | None:
 
 def _time(value: Any) -> float:
     if type(value) not in (int, float):
-        raise ValueError("a time must be a number")
+        raise TypeError("a time must be a number")
     return float(value)

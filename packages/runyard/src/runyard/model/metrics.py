@@ -1,7 +1,7 @@
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 
 class MetricKind(StrEnum):
@@ -11,15 +11,24 @@ class MetricKind(StrEnum):
     TABLE = "table"
     IMAGE = "image"
 
+    @property
+    def family(self) -> "MetricKind":
+        """Scalars and lists of one name are one metric; a row, a table or an image of that name is another."""
+        return MetricKind.SCALAR if self is MetricKind.LIST else self
 
-class MetricPoint(NamedTuple):
-    """One log call. `value` is a scalar, a list, a row or table as a dict, or an artifact path."""
+
+@dataclass
+class MetricBatch:
+    """New points of one metric, as columns in the order they were logged; `kind` is the first point's.
+
+    A value is a scalar, a row or table as a dict, or an artifact path. A list stands as its elements.
+    """
 
     name: str
     kind: MetricKind
-    value: Any
-    step: int | None
-    at: float
+    values: list[Any] = field(default_factory=list)
+    steps: list[int | None] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ from typing import Any, Protocol
 
 from runyard.model.assets import Asset, AssetKind, Experiment, Workspace
 from runyard.model.files import FileEntry, Snapshot
-from runyard.model.metrics import MetricPoint, MetricSeries, MetricSummary
+from runyard.model.metrics import MetricBatch, MetricSeries, MetricSummary
 from runyard.model.nodes import Node
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
 
@@ -29,8 +29,8 @@ class RunStore(Protocol):
         `warnings` are appended; a tag given None is removed; a property already set to another value is Conflict."""
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
-        """Without their definitions, to stay quick. `before` continues a listing below that row number
-        (`RunPage` order key); see `sequence` in properties is never exposed."""
+        """Without `definition` and `environment_lock`, to stay quick. `before`, the `sequence` of a page's last
+        run, gives the page after it, in either order. `metric_above` is of `order_by_metric` and strict."""
 
     def unfinished(self) -> Sequence[RunRecord]:
         """All runs whose status is not terminal, oldest first."""
@@ -46,9 +46,11 @@ class RunStore(Protocol):
 class MetricStore(Protocol):
     """Points in chunks per (run, metric), and one summary row each."""
 
-    def append(self, run_id: RunId, journal: str, end_offset: int, points: Sequence[MetricPoint], dropped: int = 0) -> None:
-        """Write the points and the journal's new offset in one transaction.
-        Points of a batch whose `end_offset` is at or below the stored one are ignored: delivering twice is harmless."""
+    def append(
+        self, run_id: RunId, journal: str, end_offset: int, batches: Sequence[MetricBatch], dropped: int = 0
+    ) -> None:
+        """Write the points, count the dropped and move the journal to `end_offset`, in one transaction.
+        Where the journal is that far already nothing is done: delivering twice is harmless. Raises NotFound."""
 
     def offset(self, run_id: RunId, journal: str) -> int:
         """Up to which byte this journal has been stored; 0 when never seen."""

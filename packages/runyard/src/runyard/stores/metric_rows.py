@@ -1,0 +1,112 @@
+"""Adds packed points to `metrics` and `metric_chunks`, in a few statements however many metrics there are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from runyard.model.metrics import MetricBatch
+from runyard.stores.column_types import AnyRow
+from runyard.stores.database import Database
+from runyard.stores.keys import index_key
+from runyard.stores.number_summary import NumberSummary, summed_up
+from runyard.stores.packing import Chunk, joined, pack
+from runyard.stores.schema import metric_chunks, metrics
+
+CHUNK = metric_chunks.c["type", "count", "values", "steps", "at"]
+_SMALL = 512
+"""A chunk below this many points takes the next batch in: a trickle makes no row per point and rewrites little."""
+_NAMES_AT_ONCE = 500
+_GROWING = ("last_part", "count", "last", "minimum", "maximum")
+
+MetricKey = tuple[str, str]
+"""Name as indexed, and family."""
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    name: str
+    kind: str
+    chunk: Chunk
+    summary: NumberSummary
+
+
+def packed_batches(batches: Iterable[MetricBatch]) -> dict[MetricKey, PackedBatch]:
+    packed: dict[MetricKey, PackedBatch] = {}
+    for batch in batches:
+        if not batch.values:
+            continue
+        key = index_key(batch.name), batch.kind.family.value
+        chunk, summary = pack(batch.values, batch.steps, batch.at), summed_up(batch.values)
+        if key in packed:
+            chunk, summary = joined(packed[key].chunk, chunk), packed[key].summary.then(summary)
+        packed[key] = PackedBatch(batch.name, batch.kind.value, chunk, summary)
+    return packed
+
+
+def add_points(
+    database: Database, connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch]
+) -> None:
+    stored = _ensured(connection, run, batches)
+    small = _small_chunks(connection, [row.key for row in stored.values() if row.last_part >= 0])
+    chunks: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = []
+    for key, batch in batches.items():
+        metric = stored[key]
+        last_chunk = small.get(metric.key)
+        part = metric.last_part if last_chunk else metric.last_part + 1
+        chunk = joined(last_chunk, batch.chunk) if last_chunk else batch.chunk
+        chunks.append({"metric": metric.key, "part": part, **vars(chunk)})
+        summary = NumberSummary(metric.last, metric.minimum, metric.maximum).then(batch.summary)
+        total = metric.total + batch.chunk.count
+        summaries.append({"metric": metric.key, "last_part": part, "count": total, **vars(summary)})
+    statement = database.insert(metric_chunks)
+    replaced = {column.name: statement.excluded[column.name] for column in CHUNK}
+    connection.execute(statement.on_conflict_do_update(index_elements=["metric", "part"], set_=replaced), chunks)
+    grown = update(metrics).where(metrics.c.key == bindparam("metric"))
+    connection.execute(grown.values({name: bindparam(name) for name in _GROWING}), summaries)
+
+
+def _ensured(connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch]) -> dict[MetricKey, AnyRow]:
+    """The stored row of every metric of the batch, made where it is new."""
+    found = _stored(connection, run.sequence, batches)
+    new = [_new_row(run, key, batch) for key, batch in batches.items() if key not in found]
+    if not new:
+        return found
+    connection.execute(insert(metrics), new)
+    return _stored(connection, run.sequence, batches)
+
+
+def _new_row(run: AnyRow, key: MetricKey, batch: PackedBatch) -> dict[str, Any]:
+    return {
+        "run": run.sequence,
+        "workspace": run.workspace,
+        "experiment_key": run.experiment_key,
+        "name_key": key[0],
+        "family": key[1],
+        "name": batch.name,
+        "kind": batch.kind,
+        "last_part": -1,
+        "count": 0,
+    }
+
+
+def _stored(connection: Connection, run: int, wanted: Mapping[MetricKey, Any]) -> dict[MetricKey, AnyRow]:
+    # A row's `count` would be the method of every tuple.
+    query = select(metrics, metrics.c.count.label("total")).where(metrics.c.run == run)
+    if len(wanted) <= _NAMES_AT_ONCE:
+        query = query.where(metrics.c.name_key.in_({name_key for name_key, _ in wanted}))
+    return {(row.name_key, row.family): row for row in connection.execute(query)}
+
+
+def _small_chunks(connection: Connection, keys: Sequence[int]) -> dict[int, Chunk]:
+    """The last chunk of each metric, where it is small enough to be added to."""
+    found: dict[int, Chunk] = {}
+    is_last = (metric_chunks.c.metric == metrics.c.key) & (metric_chunks.c.part == metrics.c.last_part)
+    query = select(metrics.c.key, *CHUNK).join_from(metrics, metric_chunks, is_last)
+    query = query.where(metric_chunks.c.count < _SMALL)
+    for start in range(0, len(keys), _NAMES_AT_ONCE):
+        rows = connection.execute(query.where(metrics.c.key.in_(keys[start : start + _NAMES_AT_ONCE])))
+        found.update((row[0], Chunk(*row[1:])) for row in rows)
+    return found
