@@ -1,0 +1,34 @@
+"""`python -m bench [NAME ...]`: every measurement, or those of the named rows; one JSON line each."""
+
+import importlib
+import sys
+
+ROWS = (
+    "import_time",
+    "first_line",
+    "throughput",
+    "completion",
+    "log_call",
+    "points_readable",
+    "line_latency",
+    "cached_environment",
+    "install",
+    "run_queries",
+    "metric_history",
+    "outputs",
+)
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        print(f"There is no bench {unknown[0]!r}; known: {', '.join(ROWS)}.", file=sys.stderr)
+        return 2
+    for name in names or ROWS:
+        for measurement in importlib.import_module(f"bench.{name}").measure():
+            print(measurement.line(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
