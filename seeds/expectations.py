@@ -1,0 +1,49 @@
+"""What must be true after a block, beyond that it ran and its runs were completed."""
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("expectations.toml")
+
+
+class Unmet(Exception):
+    """A block ran, and something that its page promises is not so."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    metric: str | None = None
+    at_least: float | None = None  # the last value of the metric
+    count: int | None = None  # how many values the metric has
+    files: tuple[str, ...] = ()  # that exist in the page's folder
+
+    def check(self, runs: Sequence[Any], folder: Path) -> None:
+        """Raise Unmet unless it holds for the runs that the block submitted and the page's folder."""
+        for name in self.files:
+            if not (folder / name).is_file():
+                raise Unmet(f"The block should have left the file {name}.")
+        if self.metric is None:
+            return
+        if not runs:
+            raise Unmet(f"The block submitted no run that could have logged {self.metric!r}.")
+        for run in runs:
+            self._check_metric(run.id, run.get_metrics().get(self.metric))
+
+    def _check_metric(self, run_id: str, value: Any) -> None:
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if self.count is not None and len(values) != self.count:
+            raise Unmet(f"Run {run_id} logged {self.metric!r} {len(values)} times, not {self.count}.")
+        if self.at_least is not None and (not values or values[-1] < self.at_least):
+            raise Unmet(f"Run {run_id} reached {self.metric!r} {value}, not {self.at_least}.")
+
+
+def read_expectations(page: str, file: Path = FILE) -> dict[int, list[Expectation]]:
+    """Return the expectations of one page by block number."""
+    found: dict[int, list[Expectation]] = {}
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["after"]:
+        pages = row.pop("pages")
+        if page in pages:
+            found.setdefault(pages[page], []).append(Expectation(**{**row, "files": tuple(row.get("files", ()))}))
+    return found
