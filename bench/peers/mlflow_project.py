@@ -9,10 +9,10 @@ from answering import answer, rate, seconds
 how, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
 os.makedirs("project")
 with open("project/MLproject", "w") as sink:
-    sink.write('name: bench\nentry_points:\n  main:\n    command: "%s script.py"\n' % sys.executable)
+    sink.write(f'name: bench\nentry_points:\n  main:\n    command: "{sys.executable} script.py"\n')
 with open("project/script.py", "w") as sink:
     sink.write("print('first line', flush=True)\n")
-os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///%s/mlflow.db" % os.getcwd()
+os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{os.getcwd()}/mlflow.db"
 
 
 def by_command():
