@@ -2,12 +2,12 @@
 
 `make demo` runs this. It uses nothing but the SDK, as any script of a user would.
 """
+
 import time
 from pathlib import Path
 
-from azureml.train.estimator import Estimator
-
 from azureml.core import Experiment, Model, Workspace
+from azureml.train.estimator import Estimator
 
 SCRIPT_FOLDER = Path(__file__).resolve().parent / "sklearn_digits"
 
@@ -20,13 +20,15 @@ def main():
 
     step("2. Submit train.py and follow it")
     print("The first run builds the script's environment; later ones find it in the cache.\n")
-    run = Experiment(workspace, "demo").submit(Estimator(
-        source_directory=str(SCRIPT_FOLDER),
-        entry_script="train.py",
-        script_params={"--regularization": 0.01},
-        compute_target="local",
-        pip_packages=["scikit-learn", "joblib"],
-    ))
+    run = Experiment(workspace, "demo").submit(
+        Estimator(
+            source_directory=str(SCRIPT_FOLDER),
+            entry_script="train.py",
+            script_params={"--regularization": 0.01},
+            compute_target="local",
+            pip_packages=["scikit-learn", "joblib"],
+        )
+    )
     run.wait_for_completion(show_output=True)
 
     step("3. Its metrics")

@@ -1,4 +1,5 @@
 """`python -m seeds [PAGE ...] [--keep] [--shared FOLDER]`: run the seed pages and compare with not_yet.toml."""
+
 import argparse
 import json
 import os
@@ -22,8 +23,11 @@ STOP_TIMEOUT_S = 60
 def main(arguments: list[str] | None = None) -> int:
     args = _parse(arguments)
     if not args.shared.is_dir():
-        print(f"There is no folder {args.shared}, where the seed pages and their data lie. "
-              "Put it beside the repository, or give another with --shared.", file=sys.stderr)
+        print(
+            f"There is no folder {args.shared}, where the seed pages and their data lie. "
+            "Put it beside the repository, or give another with --shared.",
+            file=sys.stderr,
+        )
         return 2
     pages = [page for page in read_pages(args.shared / "seeds") if not args.pages or page.name in args.pages]
     OUTPUT.mkdir(parents=True, exist_ok=True)
@@ -66,8 +70,16 @@ def run_page(page: Page, shared: Path, folder: Path, output_file: Path, environm
     problem = "The page's process ended before this block."
     with output_file.open("wb") as output:
         try:
-            subprocess.run(command, cwd=folder, env=environment, check=False, timeout=PAGE_TIMEOUT_S,
-                           stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+            subprocess.run(
+                command,
+                cwd=folder,
+                env=environment,
+                check=False,
+                timeout=PAGE_TIMEOUT_S,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
         except subprocess.TimeoutExpired:
             problem = f"The page was ended after {PAGE_TIMEOUT_S} s."
     print(f"{time.monotonic() - started:.0f} s", flush=True)
@@ -75,16 +87,24 @@ def run_page(page: Page, shared: Path, folder: Path, output_file: Path, environm
     results = {result["block"]: result for result in map(json.loads, lines)}
     not_yet = read_not_yet()
     nothing = {"problem": problem, "seconds": 0.0}
-    return [Outcome(page.name, block.number, not_yet=not_yet.get((page.name, block.number)),
-                    problem=results.get(block.number, nothing)["problem"],
-                    seconds=results.get(block.number, nothing)["seconds"]) for block in page.blocks]
+    return [
+        Outcome(
+            page.name,
+            block.number,
+            not_yet=not_yet.get((page.name, block.number)),
+            problem=results.get(block.number, nothing)["problem"],
+            seconds=results.get(block.number, nothing)["seconds"],
+        )
+        for block in page.blocks
+    ]
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="seeds", description=__doc__)
     parser.add_argument("pages", nargs="*", help="numbers of pages, such as 002; all when left out")
-    parser.add_argument("--shared", type=Path, default=REPOSITORY.parent / "shared",
-                        help="folder with seeds/, data/ and tools/")
+    parser.add_argument(
+        "--shared", type=Path, default=REPOSITORY.parent / "shared", help="folder with seeds/, data/ and tools/"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the home and the pages' folders")
     return parser.parse_args(arguments)
 

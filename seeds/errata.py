@@ -1,4 +1,5 @@
 """The names that a page uses and never defines, supplied at the moment they are asked for."""
+
 import builtins
 import importlib
 import tomllib
@@ -27,8 +28,11 @@ def read_errata(page: str, file: Path = FILE) -> dict[str, Erratum]:
 
 def aliases(errata: dict[str, Erratum]) -> dict[str, str]:
     """Map each name that merely stands for another name of the page to that name."""
-    return {name: erratum.expression for name, erratum in errata.items()
-            if erratum.expression and erratum.expression.isidentifier()}
+    return {
+        name: erratum.expression
+        for name, erratum in errata.items()
+        if erratum.expression and erratum.expression.isidentifier()
+    }
 
 
 class Namespace(dict[str, Any]):

@@ -1,4 +1,5 @@
 """What must be true after a block, beyond that it ran and its runs were completed."""
+
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

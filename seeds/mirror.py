@@ -3,6 +3,7 @@
 Its proxy answers 404 for any address it does not know. Environments are built while the pages run, with the same
 variables, so connections to all other hosts are passed through.
 """
+
 import contextlib
 import importlib.util
 import json

@@ -2,6 +2,7 @@
 
 The working folder is the page's. One JSON line a block goes to the results file; the page's own output stays on stdout.
 """
+
 import json
 import shutil
 import sys
@@ -89,8 +90,11 @@ def lay_out(page: Page, folder: Path) -> None:
     for block in page.blocks:
         if block.runs_inside_a_script:
             (folder / "tf-mnist" / "page_block.txt").write_text(block.code, encoding="utf-8")
-    config = {"subscription_id": "00000000-0000-0000-0000-000000000000", "resource_group": "seeds",
-              "workspace_name": f"seeds-{page.name}"}
+    config = {
+        "subscription_id": "00000000-0000-0000-0000-000000000000",
+        "resource_group": "seeds",
+        "workspace_name": f"seeds-{page.name}",
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 

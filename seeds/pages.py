@@ -1,4 +1,5 @@
 """Reading the fenced Python blocks of a seed page."""
+
 import ast
 import re
 import textwrap

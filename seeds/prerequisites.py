@@ -1,4 +1,5 @@
 """What a page expects to have been made before it: used by the errata."""
+
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,12 @@ from azureml.core import Experiment, Workspace
 from azureml.core.compute import AmlCompute, ComputeTarget
 
 MNIST = "https://azureopendatastorage.blob.core.windows.net/mnist/"
-FILES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
-         "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+FILES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
 
 
 def datastore() -> Any:

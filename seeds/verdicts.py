@@ -1,4 +1,5 @@
 """Comparing what happened with the list of blocks that are not yet expected to pass."""
+
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
 """A two-layer perceptron for MNIST with Chainer, which fetches the images itself."""
+
 import argparse
 import gzip
 import os
@@ -51,7 +52,7 @@ def train_epoch(model, optimizer, images, labels, batchsize):
     order = np.random.permutation(len(images))
     total = 0.0
     for start in range(0, len(order), batchsize):
-        batch = order[start:start + batchsize]
+        batch = order[start : start + batchsize]
         loss = F.softmax_cross_entropy(model(images[batch]), labels[batch])
         model.cleargrads()
         loss.backward()

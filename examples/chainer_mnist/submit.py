@@ -1,9 +1,9 @@
 """Submit chainer_mnist.py to this machine; the script downloads MNIST by itself."""
+
 from pathlib import Path
 
-from azureml.train.dnn import Chainer
-
 from azureml.core import Experiment, Workspace
+from azureml.train.dnn import Chainer
 
 workspace = Workspace.from_config()
 estimator = Chainer(

@@ -1,4 +1,5 @@
 """A small convolutional network for MNIST with PyTorch."""
+
 import argparse
 import glob
 import gzip

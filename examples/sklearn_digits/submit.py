@@ -1,9 +1,9 @@
 """Submit train.py to this machine, follow it and register what it made."""
+
 from pathlib import Path
 
-from azureml.train.estimator import Estimator
-
 from azureml.core import Experiment, Workspace
+from azureml.train.estimator import Estimator
 
 workspace = Workspace.from_config()
 estimator = Estimator(

@@ -1,4 +1,5 @@
 """Train a digit classifier on scikit-learn's own small images: nothing is downloaded."""
+
 import argparse
 import os
 
@@ -22,7 +23,8 @@ def main():
     run = Run.get_context()
     images, labels = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(
-        images / 16.0, labels, test_size=0.2, random_state=0, stratify=labels)
+        images / 16.0, labels, test_size=0.2, random_state=0, stratify=labels
+    )
     print(f"Training on {len(train_x)} images, testing on {len(test_x)}.")
 
     model = LogisticRegression(C=1.0 / args.regularization, max_iter=500)

@@ -1,15 +1,19 @@
 """Submit tf_mnist.py to a cluster of this workspace, with MNIST mounted from the web."""
-from pathlib import Path
 
-from azureml.core.compute_target import ComputeTargetException
-from azureml.train.dnn import TensorFlow
+from pathlib import Path
 
 from azureml.core import Dataset, Experiment, Workspace
 from azureml.core.compute import AmlCompute, ComputeTarget
+from azureml.core.compute_target import ComputeTargetException
+from azureml.train.dnn import TensorFlow
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist/"
-FILES = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
-         "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+FILES = [
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+]
 
 workspace = Workspace.from_config()
 try:

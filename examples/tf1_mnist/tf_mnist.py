@@ -1,4 +1,5 @@
 """A two-layer perceptron for MNIST in the manner of TensorFlow 1: placeholders, a session and a Saver."""
+
 import argparse
 import os
 
@@ -46,7 +47,7 @@ def dense(inputs, width_in, width_out, name, activation):
 def train_epoch(session, network, images, labels, batch_size):
     order = np.random.permutation(len(images))
     for start in range(0, len(order), batch_size):
-        batch = order[start:start + batch_size]
+        batch = order[start : start + batch_size]
         session.run(network.train_step, {network.images: images[batch], network.labels: labels[batch]})
 
 

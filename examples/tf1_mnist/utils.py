@@ -1,4 +1,5 @@
 """Finding and reading the four files of MNIST, whatever the folder tree and the names they came in."""
+
 import glob
 import gzip
 import os

@@ -1,4 +1,5 @@
 """A two-layer perceptron for MNIST with Keras on TensorFlow 2; same arguments as the TensorFlow 1 example."""
+
 import argparse
 import glob
 import gzip
@@ -53,16 +54,27 @@ def main():
     args = parse_arguments()
     run = Run.get_context()
     tf.random.set_seed(0)
-    network = tf.keras.Sequential([
-        tf.keras.Input(shape=(28 * 28,)),
-        tf.keras.layers.Dense(args.first_layer_neurons, activation="relu"),
-        tf.keras.layers.Dense(args.second_layer_neurons, activation="relu"),
-        tf.keras.layers.Dense(10),
-    ])
-    network.compile(optimizer=tf.keras.optimizers.SGD(args.learning_rate), metrics=["accuracy"],
-                    loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    history = network.fit(*load(args.data_folder, "train"), batch_size=args.batch_size, epochs=args.epochs, verbose=2,
-                          validation_data=load(args.data_folder, TEST_PART), callbacks=[LogToRun(run)])
+    network = tf.keras.Sequential(
+        [
+            tf.keras.Input(shape=(28 * 28,)),
+            tf.keras.layers.Dense(args.first_layer_neurons, activation="relu"),
+            tf.keras.layers.Dense(args.second_layer_neurons, activation="relu"),
+            tf.keras.layers.Dense(10),
+        ]
+    )
+    network.compile(
+        optimizer=tf.keras.optimizers.SGD(args.learning_rate),
+        metrics=["accuracy"],
+        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    history = network.fit(
+        *load(args.data_folder, "train"),
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        verbose=2,
+        validation_data=load(args.data_folder, TEST_PART),
+        callbacks=[LogToRun(run)],
+    )
     run.log("final_acc", float(history.history["val_accuracy"][-1]))
     tf.saved_model.save(network, "outputs/model")
 

@@ -25,7 +25,10 @@ third = 3
 
 def test_blocks_are_read_in_order_whatever_their_tag_is():
     assert [block.code for block in read_page("000", PAGE).blocks] == [
-        "first = 1\n", "if first:\n    second = 2\n", "third = 3\n"]
+        "first = 1\n",
+        "if first:\n    second = 2\n",
+        "third = 3\n",
+    ]
 
 
 def test_a_block_knows_its_place_in_the_page():

@@ -1,4 +1,5 @@
 """Logistic regression on a part of MNIST, read from the mounted datastore."""
+
 import argparse
 import glob
 import gzip

@@ -1,4 +1,5 @@
 """The entry script of the pages' distributed estimators: Horovod, or the page's ClusterSpec block on every task."""
+
 import os
 
 from azureml.core import Run

@@ -1,0 +1,65 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import anchors, file_name, links, python_blocks
+
+REPOSITORY = Path(__file__).parents[2]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/*.md")])
+PAGES_WITH_CODE = [page for page in PAGES if python_blocks(page)]
+
+
+def name(page):
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.fixture
+def environment(tmp_path):
+    variables = {**os.environ, "RUNYARD_HOME": str(tmp_path / "home")}
+    yield variables
+    subprocess.run([Path(sys.executable).with_name("runyard"), "down"], env=variables, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=name)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, environment, tmp_path):
+    folder = tmp_path / "reader"
+    folder.mkdir()
+    program = []
+    for block in python_blocks(page):
+        file = file_name(block)
+        if file:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(block, encoding="utf-8")
+        else:
+            program.append(block)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(program)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_of_a_page_resolves(page):
+    broken = []
+    for link in links(page):
+        target, _, anchor = link.partition("#")
+        if "://" in target:
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_getting_started_page_has_code_that_is_run():
+    assert REPOSITORY / "docs" / "getting-started.md" in PAGES_WITH_CODE

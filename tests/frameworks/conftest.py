@@ -1,0 +1,45 @@
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from seeds.mirror import mirrored
+
+REPOSITORY = Path(__file__).parents[2]
+SHARED = REPOSITORY.parent / "shared"
+RUNYARD = Path(sys.executable).with_name("runyard")
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """Variables of a fresh home, whose service is stopped in the end; MNIST is taken from ../shared if that is there."""
+    scratch = tmp_path_factory.mktemp("frameworks")
+    web = mirrored(SHARED, scratch / "certificates") if SHARED.is_dir() else contextlib.nullcontext({})
+    with web as proxy:
+        variables = {**os.environ, **proxy, "RUNYARD_HOME": str(scratch / "home")}
+        yield variables
+        subprocess.run([RUNYARD, "down"], env=variables, check=True, timeout=60)
+
+
+@pytest.fixture
+def submit(environment, tmp_path):
+    """Run an example's submit.py as a user does; return what it printed."""
+
+    def submit_example(name):
+        script = REPOSITORY / "examples" / name / "submit.py"
+        done = subprocess.run(
+            [sys.executable, script],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return submit_example

@@ -1,0 +1,31 @@
+import ast
+
+import pytest
+
+
+def last_value(printed, metric):
+    line = next(line for line in printed.splitlines() if line.startswith("Metrics: "))
+    value = ast.literal_eval(line.removeprefix("Metrics: "))[metric]
+    return value[-1] if isinstance(value, list) else value
+
+
+def test_the_scikit_learn_example_trains_and_registers_its_model(submit):
+    printed = submit("sklearn_digits")
+    assert last_value(printed, "accuracy") > 0.9
+    assert "Registered sklearn-digits version 1" in printed
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(
+    ("example", "model", "metric", "enough"),
+    [
+        ("tf1_mnist", "tf1-mnist", "final_acc", 0.9),
+        ("tf2_mnist", "tf2-mnist", "final_acc", 0.9),
+        ("chainer_mnist", "chainer-mnist", "Accuracy", 0.95),
+        ("pytorch_mnist", "pytorch-mnist", "accuracy", 0.95),
+    ],
+)
+def test_the_example_of_a_large_framework_trains_and_registers_its_model(submit, example, model, metric, enough):
+    printed = submit(example)
+    assert last_value(printed, metric) > enough
+    assert f"Registered {model} version 1" in printed
