@@ -14,7 +14,7 @@ RUNYARD = Path(sys.executable).with_name("runyard")
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """Variables of a fresh home, whose service is stopped in the end; MNIST is taken from ../shared if that is there."""
+    """Variables of a fresh home, whose service is stopped in the end; MNIST comes from ../shared if it is there."""
     scratch = tmp_path_factory.mktemp("frameworks")
     web = mirrored(SHARED, scratch / "certificates") if SHARED.is_dir() else contextlib.nullcontext({})
     with web as proxy:
