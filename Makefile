@@ -27,7 +27,7 @@ demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.dev ## all tests that need nothing but Python
-	$(RUN) -m pytest -m "not postgres" --durations=5
+	$(RUN) -m pytest -m "not postgres and not frameworks" --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
@@ -42,7 +42,7 @@ seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 	$(RUN) -m seeds
 
 frameworks: $(VENV)/.dev ## the large frameworks, trained through the SDK
-	$(RUN) -m seeds.frameworks
+	$(RUN) -m pytest -m frameworks tests/frameworks
 
 bench: $(VENV)/.dev ## one JSON line a measurement; ONLY=name for one of them
 	@$(RUN) -m bench $(ONLY)

@@ -11,7 +11,7 @@ runs = iter(range(10**6))
 
 
 def call():
-    writer = SummaryWriter("run-%d" % next(runs))
+    writer = SummaryWriter(f"run-{next(runs)}")
     taken = []
     for step in range(CALLS):
         begun = time.perf_counter_ns()
@@ -24,7 +24,7 @@ def call():
 def readable():
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    folder = "run-%d" % next(runs)
+    folder = f"run-{next(runs)}"
     begun = time.perf_counter()
     writer = SummaryWriter(folder)
     for step in range(POINTS):

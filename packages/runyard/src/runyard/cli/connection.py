@@ -1,6 +1,5 @@
 """The one place where the command line meets the SDK's client, which finds the service or starts it."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,8 @@ from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
 
 __all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect", "home", "quoted"]
+
+DEFAULT_WORKSPACE = "default"
 
 WorkspaceOption = Annotated[
     str | None,
@@ -65,14 +66,17 @@ class Service:
                 sys.stdout.buffer.write(block)
         sys.stdout.buffer.flush()
 
-    def lines(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
-        """The objects of an NDJSON answer as they come; blank lines only keep the connection alive."""
-        with self._client.open(path, **query) as answer:
-            for line in answer:
-                if line.strip():
-                    yield json.loads(line)
+    def follow(self, run_id: str) -> Iterator[tuple[Any, ...]]:
+        """What a run does as it does it, across restarts of the service; see `runyard_sdk.follow`."""
+        from runyard_sdk.follow import follow
+
+        yield from follow(self._client, run_id)
 
     def workspace(self, given: str | None) -> str:
-        from runyard_sdk.workspaces import default_workspace
+        """The name to use: as given, else that of the config file that holds here, else the local default's."""
+        from runyard_sdk.configfile import find, read
 
-        return given or str(default_workspace())
+        if given:
+            return given
+        config = find(str(Path.cwd()))
+        return str(read(config)[2]) if config else DEFAULT_WORKSPACE

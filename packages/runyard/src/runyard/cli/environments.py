@@ -1,6 +1,6 @@
-import os
+from dataclasses import asdict
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,21 +8,26 @@ from runyard.cli.connection import home
 from runyard.cli.output import Format, FormatOption, print_json, print_table
 from runyard.cli.wording import size_in_words
 
-if TYPE_CHECKING:
-    from runyard.environments.uv import UvEnvironments
-
 app = typer.Typer(no_args_is_help=True, help="Environments built on this machine for runs.")
+
+SHOWN_PACKAGES = 4
 
 
 @app.command("list")
 def list_environments(output: FormatOption = Format.TEXT) -> None:
     """List the environments that are built, the last used first."""
-    built = _environments().list()
+    from runyard.environments.cache import CachedEnvironment, list_built
+
+    def row(built: CachedEnvironment) -> list[str]:
+        used = "in use" if built.in_use else f"{built.last_used_at.astimezone():%Y-%m-%d %H:%M}"
+        return [built.key, built.python, size_in_words(built.bytes), used, _summary(built.packages)]
+
+    found = list(reversed(list_built(home() / "environments")))
     if output is Format.JSON:
-        print_json(built)
+        print_json([asdict(built) for built in found])
         return
-    rows = [[e.key, size_in_words(e.size_bytes), f"{e.used_at:%Y-%m-%d %H:%M}", e.summary] for e in built]
-    print_table(["environment", "size", "used", "packages"], rows, nothing="No environments are built.")
+    headings = ["environment", "python", "size", "used", "packages"]
+    print_table(headings, [row(built) for built in found], nothing="No environments are built.")
 
 
 @app.command()
@@ -31,15 +36,15 @@ def prune(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Remove environments that no run has used lately. They are built again when a run needs them."""
-    removed = _environments().prune(timedelta(days=older_than_days))
+    from runyard.environments.cache import prune as prune_unused
+
+    removed = prune_unused(home() / "environments", older_than=timedelta(days=older_than_days))
     if output is Format.JSON:
         print_json(removed)
         return
-    rows = [[e.key, size_in_words(e.size_bytes)] for e in removed]
-    print_table(["removed", "size"], rows, nothing="Nothing to remove.")
+    print_table(["removed"], [[key] for key in removed], nothing="Nothing to remove.")
 
 
-def _environments() -> "UvEnvironments":
-    from runyard.environments.uv import UvEnvironments
-
-    return UvEnvironments(home() / "environments", dict(os.environ))
+def _summary(packages: tuple[str, ...]) -> str:
+    more = len(packages) - SHOWN_PACKAGES
+    return " ".join(packages[:SHOWN_PACKAGES]) + (f" and {more} more" if more > 0 else "")

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -62,28 +63,16 @@ def _memory() -> str:
 
 
 def _home(home: Path) -> Finding:
+    from runyard.lifecycle.home import NETWORK_FILE_SYSTEMS, file_system_of
+
     place = _nearest_existing(home)
-    kind = file_system_of(place)
+    kind = file_system_of(place.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
     if kind in NETWORK_FILE_SYSTEMS:
         remedy = "SQLite and locks need a local disk: set RUNYARD_HOME to a folder on one."
         return Finding("home", Level.BROKEN, f"{home} is on a network file system ({kind})", remedy)
     if not os.access(place, os.W_OK):
         return Finding("home", Level.BROKEN, f"{home} cannot be written", "Set RUNYARD_HOME to a folder of yours.")
     return Finding("home", Level.OK, f"{home} ({kind})")
-
-
-def file_system_of(place: Path) -> str:
-    """The kind of file system that holds `place`, as /proc/mounts names it; "unknown" where that cannot be told."""
-    try:
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return "unknown"
-    held = [(len(point), kind) for point, kind in mounts if place.resolve().is_relative_to(_unescaped(point))]
-    return max(held, default=(0, "unknown"))[1]
-
-
-def _unescaped(mount_point: str) -> str:
-    return mount_point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -107,11 +96,12 @@ def _service(home: Path) -> Finding:
 
 
 def _interpreters() -> Finding:
-    from runyard.environments.interpreters import find_interpreters
+    from runyard.environments.interpreters import discover
 
-    found = sorted({(i.version[0], i.version[1]) for i in find_interpreters()})
-    named = ", ".join(f"{major}.{minor}" for major, minor in found)
-    if not any(version in found for version in ((3, 6), (3, 7))):
+    with tempfile.TemporaryDirectory() as folder:
+        found = {i.version[:2] for i in discover(Path(folder) / "interpreters.json", os.environ)}
+    named = ", ".join(f"{major}.{minor}" for major, minor in sorted(found))
+    if not found & {(3, 6), (3, 7)}:
         remedy = "TensorFlow 1.x and Chainer need Python 3.6 or 3.7, for example: pyenv install 3.7"
         return Finding("Python", Level.LACKS, named, remedy)
     return Finding("Python", Level.OK, named)

@@ -1,78 +1,14 @@
-"""The `runyard` command. Heavy parts are imported inside the commands that need them: help and lists stay quick."""
+"""The console script `runyard`."""
 
 import sys
-from typing import Annotated
-
-import typer
-
-from runyard.cli import assets, doctor, environments, runs, service, storage, tensorboard
-from runyard.cli.connection import ServiceError, Unreachable
-from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
-
-HELP = """Train on this machine with code written for the Azure ML SDK v1.
-
-The SDK starts the service by itself; these commands look into what it did:
-
-\b
-  runyard runs list                newest runs first
-  runyard runs logs -f RUN         follow one; exits as the run does
-  runyard runs show RUN -o json    for scripts; every command has -o json
-  runyard doctor                   what this machine has and lacks
-
-Exit codes: 0 ok, 1 the answer is no (a failed run), 2 wrong usage, 3 not found, 4 no service."""
 
 
 def main() -> None:
-    """The console script: every foreseen error becomes one line on stderr and an exit code."""
-    if not sys.platform.startswith("linux"):
-        _fail(f"Runyard runs on Linux; this is {sys.platform}.", Exit.NO)
-    try:
-        build_app(in_terminal=sys.stdout.isatty())()
-    except Refusal as refusal:
-        _fail(str(refusal), refusal.exit_code)
-    except Unreachable as error:
-        _fail(str(error), Exit.NO_SERVICE)
-    except ServiceError as error:
-        _fail(str(error), BY_ERROR_CODE.get(error.code, Exit.NO))
+    # The SDK starts `serve` on first use and waits for it: it must not pay for the command line.
+    if sys.argv[1:2] == ["serve"] and not {"-h", "--help"} & set(sys.argv):
+        from runyard.lifecycle.serving import main as serve
 
+        sys.exit(serve(sys.argv[2:]))
+    from runyard.cli.application import run
 
-def build_app(*, in_terminal: bool) -> typer.Typer:
-    app = typer.Typer(
-        help=HELP,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich" if in_terminal else None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_options)
-    for command in (service.up, service.down, service.status, service.serve):
-        app.command()(command)
-    app.add_typer(runs.app, name="runs")
-    app.add_typer(assets.experiments, name="experiments")
-    app.add_typer(assets.models, name="models")
-    app.add_typer(assets.compute, name="compute")
-    app.add_typer(environments.app, name="environments")
-    for command in (storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard):
-        app.command()(command)
-    return app
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"runyard {version('runyard')}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
-) -> None:
-    """Options of the program itself; `_print_version` has acted by now."""
-
-
-def _fail(message: str, exit_code: Exit) -> None:
-    print(f"Error: {message}", file=sys.stderr)
-    raise SystemExit(exit_code)
+    run()

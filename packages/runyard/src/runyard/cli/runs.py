@@ -78,9 +78,12 @@ def logs(
 
     Example: runyard runs logs -f mnist_1700000000_1a2b3c4d
     """
+    if follow and file is not None:
+        raise Refusal("-f follows the driver's log alone.", hint="Leave out --file, or -f.", exit_code=Exit.USAGE)
     service = connect()
     if follow:
-        _exit_as(_follow(service, run, file))
+        service.get(f"/runs/{quoted(run)}")
+        _exit_as(_follow(service, run))
     else:
         _print_log(service, run, file)
 
@@ -162,21 +165,21 @@ def _print_log(service: Service, run: str, file: str | None) -> None:
     service.print_bytes(f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}")
 
 
-def _follow(service: Service, run: str, file: str | None) -> dict[str, Any]:
-    query = {} if file is None else {"log": file}
+def _follow(service: Service, run: str) -> dict[str, Any]:
     end: dict[str, Any] = {}
-    for line in service.lines(f"/runs/{quoted(run)}/stream", **query):
-        if "log" in line:
-            print(line["text"], end="", flush=True)
-        end = line.get("end", end)
-    return end or service.get(f"/runs/{quoted(run)}")
+    for kind, *what in service.follow(run):
+        if kind == "log":
+            print(what[1], end="", flush=True)
+        elif kind == "end":
+            end = what[0]
+    return end
 
 
 def _wait(service: Service, run: str, timeout_seconds: float | None) -> dict[str, Any]:
     from time import monotonic
 
     ends_at = None if timeout_seconds is None else monotonic() + timeout_seconds
-    record = service.get(f"/runs/{quoted(run)}")
+    record: dict[str, Any] = service.get(f"/runs/{quoted(run)}")
     while not RunStatus(record["status"]).is_terminal:
         left = 60.0 if ends_at is None else min(60.0, ends_at - monotonic())
         if left <= 0:

@@ -49,9 +49,10 @@ def serve(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="This port of 127.0.0.1; else a free one.")] = None,
 ) -> None:
     """Run the service in the foreground."""
-    from runyard.http.server import serve as serve_until_stopped
+    # `runyard.cli.main` hands this command over before the command line is built; this is its help.
+    from runyard.lifecycle.serving import main
 
-    serve_until_stopped(home(), keep=keep, port=port)
+    raise typer.Exit(main(["--keep" if keep else "--on-demand", "--port", str(port or 0)]))
 
 
 def _show(service: dict[str, Any], output: Format) -> None:

@@ -17,6 +17,6 @@ def tensorboard(
     """
     from runyard.environments.tensorboard import tensorboard_command
 
-    command = tensorboard_command(home(), lambda line: typer.echo(line, err=True))
+    command = tensorboard_command(home(), dict(os.environ), lambda line: typer.echo(line, err=True))
     arguments = [*command, "--logdir", str(logdir), "--host", "127.0.0.1", "--port", str(port)]
     os.execv(arguments[0], arguments)
