@@ -43,7 +43,8 @@ class Uv:
         if not lock.strip():
             return
         with tempfile.TemporaryDirectory(dir=self._working_folder, prefix=".install-") as folder:
-            files = _written(Path(folder), {"lock.txt": lock, "build.txt": "\n".join(spec.build_constraints)})
+            options = "".join(f"{line}\n" for line in spec.requirements if line.startswith("-"))
+            files = _written(Path(folder), {"lock.txt": options + lock, "build.txt": "\n".join(spec.build_constraints)})
             # uv knows the interpreter that the environment is made from already and would have to ask the new one.
             command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps"]
             command += ["--build-constraints", files["build.txt"], "-r", files["lock.txt"]]
@@ -67,7 +68,7 @@ class Uv:
             files = _written(Path(folder), wanted)
             lock = Path(folder, "lock.txt")
             command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
-            command += ["--emit-find-links", "--constraints", files["constraints.txt"]]
+            command += ["--constraints", files["constraints.txt"]]
             command += ["--build-constraints", files["build.txt"], "-o", str(lock), files["requirements.txt"]]
             words: list[str] = []
             if self._run(command, _both(words.append, say), held) != 0:

@@ -1,0 +1,84 @@
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.cache import list_built, prune
+from runyard.environments.durable import locked
+from runyard.environments.folder import EnvironmentFolder
+from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
+from runyard.ports.environments import BuiltEnvironment
+from tests.environments.wheelhouse import add_wheel
+
+NOW = datetime.now(UTC)
+
+
+def _unheard(line: str) -> None:
+    pass
+
+
+@pytest.fixture
+def old_and_new(environments, wheels, root) -> tuple[BuiltEnvironment, BuiltEnvironment]:
+    """Two environments, last used ten days and one day ago."""
+    add_wheel(wheels, "demo", "1.0")
+    add_wheel(wheels, "other", "2.0")
+    built = [environments.ensure(EnvironmentSpec(requirements=(name,)), _unheard) for name in ("demo", "other")]
+    for environment, days in zip(built, (10, 1), strict=True):
+        used = (NOW - timedelta(days=days)).timestamp()
+        os.utime(root / environment.key / ".ready", (used, used))
+    return built[0], built[1]
+
+
+def test_environments_are_listed_least_recently_used_first(old_and_new, root):
+    old, new = list_built(root)
+    assert (old.key, new.key) == (old_and_new[0].key, old_and_new[1].key)
+    assert old.packages == ("demo==1.0",)
+    assert old.bytes > 0
+    assert not old.in_use
+
+
+def test_finding_an_environment_makes_it_the_most_recent(environments, old_and_new, root):
+    environments.find(EnvironmentSpec(requirements=("demo",)))
+    assert [environment.key for environment in list_built(root)] == [old_and_new[1].key, old_and_new[0].key]
+
+
+def test_those_unused_for_long_are_pruned(old_and_new, root):
+    assert prune(root, older_than=timedelta(days=5), now=NOW) == [old_and_new[0].key]
+    assert [environment.key for environment in list_built(root)] == [old_and_new[1].key]
+
+
+def test_the_most_recent_are_kept(old_and_new, root):
+    assert prune(root, keep=1, now=NOW) == [old_and_new[0].key]
+
+
+def test_one_that_a_run_holds_is_never_pruned(environments, old_and_new, root):
+    old, new = old_and_new
+    with environments.hold(old):
+        assert list_built(root)[0].in_use
+        assert prune(root, now=NOW) == [new.key]
+    assert prune(root, now=NOW) == [old.key]
+
+
+def test_one_that_is_being_built_is_not_pruned(old_and_new, root):
+    old, new = old_and_new
+    with locked(EnvironmentFolder(root, old.key).builder_lock):
+        assert prune(root, now=NOW) == [new.key]
+
+
+def test_what_a_killed_builder_left_is_pruned(root):
+    (root / "abandoned" / "bin").mkdir(parents=True)
+    assert prune(root, older_than=timedelta(days=5), now=NOW) == ["abandoned"]
+    assert not (root / "abandoned").exists()
+
+
+def test_a_pruned_environment_cannot_be_held(environments, old_and_new, root):
+    prune(root, now=NOW)
+    with pytest.raises(EnvironmentFailed, match="removed meanwhile"), environments.hold(old_and_new[0]):
+        pass
+
+
+def test_a_home_without_environments_lists_none(tmp_path: Path):
+    assert list_built(tmp_path / "nothing") == []
+    assert prune(tmp_path / "nothing") == []

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.indexes import index_options, uv_variables
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    config = tmp_path / ".config/pip/pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text("[global]\nfind-links = /wheels\nindex-url = https://index.example/simple\n")
+    return {"HOME": str(tmp_path)}
+
+
+def test_the_settings_of_pip_are_told_to_uv(home):
+    options = index_options(home)
+    assert options[options.index("--find-links") + 1] == "/wheels"
+    assert options[options.index("--default-index") + 1] == "https://index.example/simple"
+
+
+def test_variables_of_pip_win_over_its_files(home):
+    options = index_options({**home, "PIP_FIND_LINKS": "/mine /yours"})
+    assert [options[at + 1] for at, option in enumerate(options) if option == "--find-links"] == ["/mine", "/yours"]
+
+
+def test_all_indexes_are_looked_at_when_there_are_several(home):
+    options = index_options({**home, "PIP_EXTRA_INDEX_URL": "https://more.example/simple"})
+    assert options[-4:] == ["--index", "https://more.example/simple", "--index-strategy", "unsafe-best-match"]
+
+
+@pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"])
+def test_a_choice_made_for_uv_itself_wins(home, name):
+    assert "--default-index" not in index_options({**home, name: "https://uv.example/simple"})
+    assert uv_variables({**home, name: "https://uv.example/simple"})[name] == "https://uv.example/simple"
+
+
+def test_a_damaged_pip_configuration_is_passed_over(home):
+    Path(home["HOME"], ".config/pip/pip.conf").write_text("find-links = [global")
+    assert "--default-index" not in index_options(home)
+
+
+def test_only_the_variables_of_the_submitter_reach_uv(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://service.example")
+    kept = uv_variables({"HOME": "/home/me", "http_proxy": "http://mine.example", "AZUREML_RUN_TOKEN": "secret"})
+    assert kept["http_proxy"] == "http://mine.example"
+    assert "HTTPS_PROXY" not in kept
+    assert "AZUREML_RUN_TOKEN" not in kept
+
+
+def test_the_certificates_of_pip_serve_uv_too():
+    assert uv_variables({"HOME": "/nonexistent", "PIP_CERT": "/ca.pem"})["SSL_CERT_FILE"] == "/ca.pem"

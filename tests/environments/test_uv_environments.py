@@ -1,0 +1,183 @@
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
+from tests.environments.wheelhouse import add_source, add_wheel
+
+DEMO = EnvironmentSpec(requirements=("demo",))
+
+
+def _unheard(line: str) -> None:
+    pass
+
+
+def _output(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_built_environment_holds_the_packages_and_what_they_need(environments, wheels):
+    add_wheel(wheels, "demo", "1.0", needs="helped>=2")
+    add_wheel(wheels, "helped", "2.5")
+    built = environments.ensure(DEMO, _unheard)
+    assert built.lock.split() == ["demo==1.0", "helped==2.5"]
+    assert _output(built.python, "-c", "import demo, helped; print(demo.version, helped.version)") == "1.0 2.5"
+
+
+def test_scripts_of_packages_run_in_the_environment(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    built = environments.ensure(DEMO, _unheard)
+    assert _output(built.python.parent / "demo-where") == str(root / built.key)
+
+
+def test_scripts_run_from_a_folder_whose_path_is_long_and_has_spaces(tmp_path, variables, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    root = tmp_path / ("a b" * 60) / "environments"
+    built = UvEnvironments(root, variables).ensure(DEMO, _unheard)
+    assert _output(built.python.parent / "demo-where") == str(root / built.key)
+
+
+def test_source_packages_are_built(environments, wheels):
+    add_source(wheels, "demo", "3.0")
+    built = environments.ensure(DEMO, _unheard)
+    assert _output(built.python, "-c", "import demo; print(demo.version)") == "3.0"
+
+
+def test_the_same_wishes_share_one_environment_whatever_was_noted(environments, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    add_wheel(wheels, "other", "1.0")
+    first = environments.ensure(EnvironmentSpec(requirements=("demo", "other")), _unheard)
+    again = environments.find(EnvironmentSpec(requirements=("other", "demo"), notes=("a note",)))
+    assert again == first
+
+
+def test_finding_starts_no_process(environments, wheels, monkeypatch):
+    add_wheel(wheels, "demo", "1.0")
+    built = environments.ensure(DEMO, _unheard)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert environments.find(DEMO) == built
+    assert environments.ensure(DEMO, _unheard) == built
+
+
+def test_notes_and_the_interpreter_stand_in_the_build_log(environments, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    said: list[str] = []
+    environments.ensure(EnvironmentSpec(requirements=("demo",), notes=("'mkl' is left out.",)), said.append)
+    assert said[0] == "'mkl' is left out."
+    assert "Python 3." in said[1]
+    assert any("demo==1.0" in line for line in said[2:])
+
+
+def test_an_unknown_package_is_named_in_the_words_of_the_resolver(environments, root):
+    with pytest.raises(EnvironmentFailed) as failure:
+        environments.ensure(EnvironmentSpec(requirements=("no-such-package==7",)), _unheard)
+    assert "no-such-package" in failure.value.problem
+    assert "was not found" in failure.value.problem
+    assert "'no-such-package==7' in pip_packages" in failure.value.hint
+    assert not (root / key_of(EnvironmentSpec(requirements=("no-such-package==7",)))).exists()
+
+
+def test_a_build_that_fails_is_named_and_leaves_nothing(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    (wheels / "demo-1.0-py3-none-any.whl").write_bytes(b"not a wheel")
+    with pytest.raises(EnvironmentFailed, match="demo"):
+        environments.ensure(DEMO, _unheard)
+    assert environments.find(DEMO) is None
+    assert not (root / key_of(DEMO)).exists()
+
+
+def test_the_first_choice_that_can_be_had_is_taken(environments, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    add_wheel(wheels, "demo", "1.0+cpu")
+    said: list[str] = []
+    spec = EnvironmentSpec(choices=(("demo==1.0+cpu", "absent==1"), ("demo==1.0+cpu",), ("demo==1.0",)))
+    assert environments.ensure(spec, said.append).lock.split() == ["demo==1.0+cpu"]
+    assert "demo==1.0+cpu and absent==1 cannot be had from the indexes and wheel folders here." in said
+
+
+def test_the_last_choice_fails_in_the_words_of_the_resolver(environments):
+    with pytest.raises(EnvironmentFailed, match="absent"):
+        environments.ensure(EnvironmentSpec(choices=(("absent==1+cpu",), ("absent==1",))), _unheard)
+
+
+def test_a_spec_locked_before_keeps_its_versions_when_it_is_built_again(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    first = environments.ensure(DEMO, _unheard)
+    EnvironmentFolder(root, first.key).remove()
+    add_wheel(wheels, "demo", "2.0")
+    assert environments.ensure(DEMO, _unheard).lock.split() == ["demo==1.0"]
+
+
+def test_an_environment_whose_interpreter_was_replaced_is_built_again(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    built = environments.ensure(DEMO, _unheard)
+    built.python.unlink()
+    assert environments.find(DEMO) is None
+    assert _output(environments.ensure(DEMO, _unheard).python, "-c", "import demo; print(demo.version)") == "1.0"
+
+
+def test_a_user_managed_environment_is_the_interpreter_itself(environments):
+    spec = EnvironmentSpec(python=sys.executable, user_managed=True)
+    assert environments.ensure(spec, _unheard).python == Path(sys.executable)
+    with pytest.raises(EnvironmentFailed, match="no interpreter '/nowhere/python'"):
+        environments.ensure(EnvironmentSpec(python="/nowhere/python", user_managed=True), _unheard)
+
+
+def _ensure_and_count(root: Path, variables: dict[str, str]) -> tuple[str, int]:
+    said: list[str] = []
+    built = UvEnvironments(root, variables).ensure(DEMO, said.append)
+    return built.lock, sum(line.startswith("Installed") for line in said)
+
+
+def test_eight_builders_at_once_build_once(root, variables, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    with ProcessPoolExecutor(8, mp_context=get_context("fork")) as pool:
+        results = list(pool.map(_ensure_and_count, [root] * 8, [variables] * 8))
+    assert {lock.strip() for lock, _ in results} == {"demo==1.0"}
+    assert sum(installed for _, installed in results) == 1
+
+
+def test_after_a_killed_builder_the_next_one_starts_afresh(root, variables, wheels, tmp_path):
+    gate = str(tmp_path / "gate")
+    os.mkfifo(f"{gate}.entered")
+    os.mkfifo(f"{gate}.leave")
+    add_source(wheels, "demo", "1.0", gate=gate)
+    builder = get_context("fork").Process(target=_ensure_and_count, args=(root, variables))
+    builder.start()
+    assert builder.pid
+    Path(f"{gate}.entered").read_bytes()  # returns once the package is being built
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.join()
+    assert UvEnvironments(root, variables).find(DEMO) is None
+
+    said: list[str] = []
+    with ThreadPoolExecutor(1) as pool:
+        # The build that the dead builder had started goes on; only its end lets the next one in.
+        next_build = pool.submit(UvEnvironments(root, variables).ensure, DEMO, said.append)
+        os.unlink(f"{gate}.entered")
+        Path(f"{gate}.leave").write_bytes(b"")
+        built = next_build.result()
+    assert _output(built.python, "-c", "import demo; print(demo.version)") == "1.0"
+
+
+def test_half_an_environment_is_neither_found_nor_kept(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    left = root / key_of(DEMO) / "bin"
+    left.mkdir(parents=True)
+    (left / "junk").write_text("from a killed builder")
+    assert environments.find(DEMO) is None
+    built = environments.ensure(DEMO, _unheard)
+    assert not (built.python.parent / "junk").exists()

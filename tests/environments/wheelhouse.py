@@ -1,0 +1,62 @@
+"""Tiny packages made on the spot, so that real uv builds need no network."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+BACKEND = '''
+import os, zipfile
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    gate = {gate!r}
+    if gate and os.path.exists(gate + ".entered"):
+        open(gate + ".entered", "w").close()
+        open(gate + ".leave").close()
+    name = "{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        for path, text in {files!r}.items():
+            wheel.writestr(path, text)
+    return name
+'''
+
+
+def add_wheel(folder: Path, name: str, version: str, *, needs: str = "", module: str = "") -> None:
+    """A wheel with one module of its name and a console script `NAME-where` that prints sys.prefix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for inner, text in _files(name, version, needs, module).items():
+            wheel.writestr(inner, text)
+
+
+def add_source(folder: Path, name: str, version: str, *, gate: str = "") -> None:
+    """A source package whose build waits at the named pipes GATE.entered and GATE.leave while they exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    backend = BACKEND.format(name=name, version=version, files=_files(name, version, "", ""), gate=gate)
+    contents = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[project]\nname = "{name}"\nversion = "{version}"\n',
+        "backend.py": backend,
+        "PKG-INFO": f"Metadata-Version: 2.2\nName: {name}\nVersion: {version}\n",
+    }
+    with tarfile.open(folder / f"{name}-{version}.tar.gz", "w:gz") as archive:
+        for inner, text in contents.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{inner}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _files(name: str, version: str, needs: str, module: str) -> dict[str, str]:
+    info = f"{name}-{version}.dist-info"
+    requires = f"Requires-Dist: {needs}\n" if needs else ""
+    return {
+        f"{name}.py": module or f"import sys\nversion = {version!r}\ndef where():\n    print(sys.prefix)\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name}-where = {name}:where\n",
+        f"{info}/RECORD": "",
+    }
