@@ -1,0 +1,5 @@
+"""The names of SDK v1, over a Runyard service. What it holds is in `azureml.core` and its siblings."""
+
+from azureml._neighbours import check_neighbours
+
+check_neighbours()

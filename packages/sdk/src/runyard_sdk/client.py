@@ -101,7 +101,9 @@ class Client:
 
 
 def _address(path, query):
-    given = {key: _as_text(value) for key, value in query.items() if value is not None and value is not False}
+    """A list gives its key once per item; None, False and an empty list give nothing."""
+    given = [(key, _as_text(item)) for key, value in sorted(query.items())
+             for item in (value if isinstance(value, list) else [value]) if item is not None and item is not False]
     if not given:
         return path
     from urllib.parse import urlencode

@@ -45,7 +45,7 @@ class Outbox(Journal):
 
         self._pid = os.getpid()
         self._lines, self._unsent, self._dropped, self._offset = deque(), b"", 0, 0
-        self._name = "{}-{}-{}".format(self._rank, self._pid, os.urandom(4).hex())
+        self._name = "{}~{}-{}-{}".format(self._run_id, self._rank, self._pid, os.urandom(4).hex())
         self._wake, self._closed, self._sending = threading.Event(), threading.Event(), threading.Lock()
         threading.Thread(target=self._work, name="runyard-outbox", daemon=True).start()
         atexit.register(self._at_exit)

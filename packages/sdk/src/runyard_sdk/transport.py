@@ -4,7 +4,7 @@ import time
 
 from runyard_sdk import WIRE, __version__
 from runyard_sdk.discovery import locate
-from runyard_sdk.errors import ServiceUnavailable, from_wire
+from runyard_sdk.errors import RunyardError, ServiceUnavailable, from_wire
 
 BASE = "/api/v1"
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
@@ -17,26 +17,38 @@ class Transport:
 
     A refused connection is tried again after looking for the service anew (which starts it where that is ours
     to do). A request that may have reached the service is repeated only when repeating is harmless.
-    `raised` turns the body of an error answer into the exception to raise.
+    Every error passes through `translate`, which may return another exception to raise in its place.
     """
 
-    def __init__(self, raised=from_wire, find=locate):
+    def __init__(self, translate=lambda error: error, find=locate):
         import threading
 
-        self._raised, self._find = raised, find
+        self._translate, self._find = translate, find
         self._service = None
         self._local = threading.local()
 
+    @property
+    def address(self):
+        """Where the service is, as far as known now."""
+        return self._known_service().url
+
     def request(self, method, path, body=None, headers=None, repeatable=None):
         """The whole answer as bytes. `body` is bytes, an open file or None."""
-        answer = self._exchange(method, path, body, headers or {}, method in _REPEATABLE if repeatable is None
-                                else repeatable, self._kept)
-        return answer.read()
+        if repeatable is None:
+            repeatable = method in _REPEATABLE
+        return self._translated(method, path, body, headers or {}, repeatable, self._kept).read()
 
     def open(self, path, method="GET", body=None, headers=None):
         """An answer to be read as it comes, on a connection of its own; close it when done."""
         headers = dict(headers or {}, Connection="close")
-        return self._exchange(method, path, body, headers, True, self._fresh)
+        return self._translated(method, path, body, headers, True, self._fresh)
+
+    def _translated(self, *request):
+        try:
+            return self._exchange(*request)
+        except RunyardError as error:
+            translated = self._translate(error)
+        raise translated
 
     def _exchange(self, method, path, body, headers, repeatable, connect):
         from http.client import HTTPException
@@ -89,7 +101,7 @@ class Transport:
         except (ValueError, KeyError, TypeError):
             found = {"code": "internal", "problem": "The service answered {} {}: {}".format(
                 answer.status, answer.reason, text[:500].decode("utf-8", "replace")), "hint": ""}
-        raise self._raised(found)
+        raise from_wire(found)
 
     def _kept(self, service):
         kept = getattr(self._local, "kept", None)

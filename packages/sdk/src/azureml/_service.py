@@ -1,0 +1,55 @@
+"""The client that the facade speaks through, and what its errors are called in SDK v1."""
+
+import os
+
+from azureml import exceptions as v1
+from runyard_sdk.client import Client
+from runyard_sdk.errors import RunyardError
+from runyard_sdk.transport import Transport
+
+_CLASS_BY_CODE = {
+    "invalid_argument": v1.UserErrorException,
+    "blobs_missing": v1.UserErrorException,
+    "not_found": v1.UserErrorException,
+    "already_exists": v1.UserErrorException,
+    "conflict": v1.UserErrorException,
+    "not_yet": v1.UserErrorException,
+    "unauthorized": v1.AuthenticationException,
+    "too_large": v1.SnapshotException,
+    "environment_failed": v1.ExperimentExecutionException,
+    "data_failed": v1.ExperimentExecutionException,
+}
+_clients = {}
+_joined_classes = {}
+
+
+def client():
+    """The client of the service that the variables name now; one per process and service."""
+    place = tuple(os.environ.get(name) for name in ("RUNYARD_URL", "RUNYARD_TOKEN", "RUNYARD_HOME", "HOME"))
+    if place not in _clients:
+        _clients[place] = Client(Transport(translate=translated))
+    return _clients[place]
+
+
+def translated(error):
+    """The same error as an exception of SDK v1.
+
+    It is still of its class in `runyard_sdk.errors`, so both `except UserErrorException` of a user and
+    `except NotFound` of ours catch it.
+    """
+    if isinstance(error, v1.AzureMLException) or not isinstance(error, RunyardError):
+        return error
+    found = _joined(type(error), _CLASS_BY_CODE.get(error.code, v1.ServiceException))(error)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def _joined(wire, named):
+    if (wire, named) not in _joined_classes:
+        def __init__(self, error):
+            named.__init__(self, error if named is v1.ServiceException else str(error))
+            self.problem, self.hint, self.facts = error.problem, error.hint, error.facts
+
+        body = {"__init__": __init__, "__module__": named.__module__}
+        _joined_classes[(wire, named)] = type(named.__name__, (named, wire), body)
+    return _joined_classes[(wire, named)]

@@ -1,0 +1,111 @@
+"""Parents and children, and listing runs."""
+
+from azureml.core._submission import as_texts, send, submit
+from azureml.exceptions import UserErrorException
+from runyard_sdk.ids import uuid4
+
+MOST_CHILDREN = 100
+_PAGE = 100
+
+
+class RunFamily:
+    @property
+    def parent(self):
+        """The parent run, or None."""
+        parent_id = self._record.get("parent_id")
+        if not parent_id:
+            return None
+        from azureml.core.run import get_run
+
+        return get_run(self.experiment, parent_id)
+
+    def child_run(self, name=None, run_id=None, outputs=None):
+        """A child that this process is the script of; Running at once. `with` completes it at the end."""
+        return self._new_child({"display_name": name, "run_id": run_id}, outputs)
+
+    def create_children(self, count=None, tag_key=None, tag_values=None):
+        """Several children at once: `count` of them, or one per value of a tag. At most 100."""
+        if (count is None) == (tag_values is None) or (tag_key is None) != (tag_values is None):
+            raise UserErrorException("Give either count, or tag_key together with tag_values.")
+        tags = [{} for _ in range(count)] if tag_values is None else [{tag_key: value} for value in tag_values]
+        if len(tags) > MOST_CHILDREN:
+            raise UserErrorException("At most {} children can be created at once, got {}.".format(
+                MOST_CHILDREN, len(tags)))
+        return [self._new_child({"tags": as_texts(given)}) for given in tags]
+
+    def submit_child(self, config, tags=None, **kwargs):
+        """Submit a config as a child of this run."""
+        return submit(self.experiment, config, tags=tags, parent_id=self.id, **kwargs)
+
+    def get_children(self, recursive=False, tags=None, properties=None, type=None, status=None, _rehydrate_runs=True):
+        """Generate the children, newest first; with `recursive` theirs too."""
+        wanted = Wanted(tags, properties, type, status)
+        for record in records(self.experiment.workspace, parent=self.id):
+            child = self._of_record(record)
+            if wanted.matches(record):
+                yield child
+            if recursive:
+                for below in child.get_children(True, tags, properties, type, status):
+                    yield below
+
+    def _new_child(self, facts, outputs=None):
+        import os
+
+        body = {"run_id": facts.get("run_id") or uuid4(), "type": "azureml.interactive", "definition": {}, "properties": {},
+                "tags": facts.get("tags") or {}, "display_name": facts.get("display_name"), "parent_id": self.id,
+                "interactive": True}
+        child = self._of_record(send(self.experiment, body))
+        if outputs:
+            os.makedirs(outputs, exist_ok=True)
+            child._tracked = outputs
+        return child
+
+    def _of_record(self, record):
+        from azureml.core.run import run_of_record
+
+        return run_of_record(self.experiment, record)
+
+
+class Wanted:
+    """The filters of get_runs and get_children. A tag or property filter is a key, or `{key: value}`."""
+
+    def __init__(self, tags=None, properties=None, type=None, status=None):
+        self._tags, self._properties = _pairs(tags), _pairs(properties)
+        self._type = type
+        self._status = [status] if isinstance(status, str) else status
+
+    def query(self):
+        """The filters as the service takes them."""
+        return {"tag": [_filter(*pair) for pair in self._tags.items()], "type": self._type,
+                "property": [_filter(*pair) for pair in self._properties.items()], "status": self._status or []}
+
+    def matches(self, record):
+        return (self._type in (None, record["type"]) and (not self._status or record["status"] in self._status)
+                and _holds(record.get("tags") or {}, self._tags)
+                and _holds(record.get("properties") or {}, self._properties))
+
+
+def records(workspace, **query):
+    """Generate run records, newest first, a page at a time."""
+    before = None
+    while True:
+        page = workspace._client.get(workspace._path("runs"), before=before, limit=_PAGE, **query)
+        for record in page["runs"]:
+            yield record
+        before = page.get("next")
+        if not before:
+            return
+
+
+def _pairs(wanted):
+    if not wanted:
+        return {}
+    return {wanted: None} if isinstance(wanted, str) else dict(wanted)
+
+
+def _filter(key, value):
+    return key if value is None else "{}={}".format(key, value)
+
+
+def _holds(present, wanted):
+    return all(key in present and value in (None, present[key]) for key, value in wanted.items())

@@ -1,0 +1,157 @@
+import os
+
+from azureml.exceptions import ModelPathNotFoundException, SnapshotException, UserErrorException
+from runyard_sdk.client import quoted, quoted_path
+
+
+class RunFiles:
+    """The files of a run: what it put into ./outputs and ./logs, its system logs, and what was uploaded to it."""
+
+    def upload_file(self, name, path_or_stream, datastore_name=None):
+        """Put one file into run history as `name`. `path_or_stream` is a path or an object to read from."""
+        name = _checked_artifact(name)
+        if hasattr(path_or_stream, "read"):
+            self._upload_stream(name, path_or_stream)
+        elif isinstance(path_or_stream, (str, os.PathLike)):
+            self._recorder.store({name: _existing_file(str(path_or_stream))})
+        else:
+            raise UserErrorException("path_or_stream must be a path or an open file, got {}.".format(
+                type(path_or_stream).__name__))
+
+    def upload_files(self, names, paths, return_artifacts=False, timeout_seconds=None, datastore_name=None):
+        """Put several files into run history, `names[i]` from `paths[i]`."""
+        if isinstance(names, str) or isinstance(paths, str) or len(names) != len(paths):
+            raise TypeError("names and paths must be lists of the same length, got {!r} and {!r}.".format(names, paths))
+        self._recorder.store({_checked_artifact(name): _existing_file(path) for name, path in zip(names, paths)})
+        return list(names) if return_artifacts else None
+
+    def upload_folder(self, name, path, datastore_name=None):
+        """Put a folder's files into run history as `name/...`."""
+        if not os.path.isdir(path):
+            raise UserErrorException("path must be a folder, and {!r} is none.".format(path))
+        name = _checked_artifact(name)
+        files = {}
+        for folder, _, found in os.walk(path):
+            for item in found:
+                full = os.path.join(folder, item)
+                files["{}/{}".format(name, os.path.relpath(full, path).replace(os.sep, "/"))] = full
+        self._recorder.store(files)
+
+    def get_file_names(self):
+        """The paths of all files of the run, sorted."""
+        return [file["path"] for file in self._files()]
+
+    def download_file(self, name, output_file_path=None, _validate_checksum=False):
+        """Write one file of the run to `output_file_path` (default: its base name here; a folder: into it)."""
+        if name not in self.get_file_names():
+            raise UserErrorException("File {!r} is not among the files of run {}. Its files: {}.".format(
+                name, self.id, _some(self.get_file_names())))
+        target = output_file_path or os.path.basename(name)
+        if os.path.isdir(target) or str(target).endswith("/"):
+            target = os.path.join(target, os.path.basename(name))
+        self._download(name, target)
+
+    def download_files(self, prefix=None, output_directory=None, output_paths=None, batch_size=100,
+                       append_prefix=True, timeout_seconds=None):
+        """Write the files below the folder `prefix` to `output_directory`, with their whole path unless not
+        `append_prefix`."""
+        folder = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+        names = [name for name in self.get_file_names() if not folder or name.startswith(folder) or name == prefix]
+        if output_paths is not None and len(output_paths) != len(names):
+            raise UserErrorException("output_paths has {} paths, and {} files match the prefix {!r}.".format(
+                len(output_paths), len(names), prefix))
+        for position, name in enumerate(names):
+            below = name if append_prefix or not folder else name[len(folder):]
+            target = output_paths[position] if output_paths is not None else below
+            self._download(name, os.path.join(output_directory or ".", target))
+
+    def get_all_logs(self, destination=None):
+        """Write all log files below `destination` (default: a folder named after the run); their paths."""
+        folder = destination or os.path.join(os.getcwd(), self.id)
+        written = []
+        for name in self._log_names():
+            target = os.path.join(folder, *name.split("/"))
+            self._download(name, target)
+            written.append(target)
+        return written
+
+    def get_snapshot_id(self):
+        """The id of the snapshot of the source folder. Raises SnapshotException where none was taken."""
+        found = self._fresh().get("snapshot_id")
+        if not found:
+            raise SnapshotException("Run {} has no snapshot: it was started without a source folder.".format(self.id))
+        return found
+
+    def restore_snapshot(self, snapshot_id=None, path=None):
+        """Write the snapshot as `<id>.zip` into `path` (default: here); the path of the zip."""
+        snapshot_id = snapshot_id or self.get_snapshot_id()
+        target = os.path.join(path or os.getcwd(), snapshot_id + ".zip")
+        self._client.download("/snapshots/{}/zip".format(quoted(snapshot_id)), target)
+        return target
+
+    def take_snapshot(self, file_or_folder_path):
+        """Raises SnapshotException: here a snapshot is taken when the run starts, and never a second one."""
+        raise SnapshotException("The snapshot of a run is taken when it starts. Pass source_directory to its config, "
+                                "or snapshot_directory to start_logging.")
+
+    def register_model(self, model_name, model_path=None, tags=None, properties=None, model_framework=None,
+                       model_framework_version=None, description=None, datasets=None, sample_input_dataset=None,
+                       sample_output_dataset=None, resource_configuration=None, **kwargs):
+        """Register the run's file or folder `model_path` (default: `model_name`) as a model.
+
+        Works during and after the run. Raises ModelPathNotFoundException where nothing lies there.
+        """
+        from azureml.core.model import Model
+
+        path = (model_path or model_name).strip("/")
+        self.flush()
+        names = self.get_file_names()
+        if not any(name == path or name.startswith(path + "/") for name in names):
+            raise ModelPathNotFoundException(
+                "model_path {!r} is not among the files of run {}. Its files: {}.".format(path, self.id, _some(names)))
+        return Model._register_from_run(
+            self, model_name, path, tags=tags, properties=properties, model_framework=model_framework,
+            model_framework_version=model_framework_version, description=description, datasets=datasets,
+            sample_input_dataset=sample_input_dataset, sample_output_dataset=sample_output_dataset,
+            resource_configuration=resource_configuration)
+
+    def _files(self):
+        return self._client.get(self._path + "/files")["files"]
+
+    def _log_names(self):
+        return sorted(self._client.get(self._path + "/logs"))
+
+    def _download(self, name, target):
+        self._client.download("{}/files/{}".format(self._path, quoted_path(name)), target)
+
+    def _upload_stream(self, name, stream):
+        import tempfile
+
+        with tempfile.NamedTemporaryFile() as copy:
+            while True:
+                block = stream.read(1 << 20)
+                if not block:
+                    break
+                copy.write(block if isinstance(block, bytes) else block.encode("utf-8"))
+            copy.flush()
+            self._recorder.store({name: copy.name})
+
+
+def _checked_artifact(name):
+    if not isinstance(name, str) or not name.strip("/") or "\0" in name:
+        raise UserErrorException("name must be a path inside the run such as 'outputs/model.pkl', got {!r}.".format(name))
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or not parts:
+        raise UserErrorException("name must stay inside the run: no leading '/' and no '..', got {!r}.".format(name))
+    return "/".join(parts)
+
+
+def _existing_file(path):
+    if not os.path.isfile(path):
+        raise UserErrorException("There is no file {!r} to upload.".format(path))
+    return os.path.abspath(path)
+
+
+def _some(names, most=20):
+    shown = ", ".join(names[:most]) or "none"
+    return shown if len(names) <= most else "{} and {} more".format(shown, len(names) - most)

@@ -1,0 +1,98 @@
+"""From a config object to a submitted run."""
+
+import time
+
+from azureml._service import translated
+from azureml._version import VERSION
+from azureml.exceptions import UserErrorException
+from runyard_sdk import snapshot
+from runyard_sdk.blobs import send_missing
+from runyard_sdk.errors import BlobsMissing, RunyardError
+from runyard_sdk.gitfacts import git_properties
+from runyard_sdk.submitter import submitter_facts
+
+_SENDING_ATTEMPTS = 3
+
+
+def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_name=None, **kwargs):
+    """Submit a config to an experiment; the run, of the class that its type has."""
+    from azureml.core.run import run_of_record
+
+    to_submission = getattr(config, "_to_submission", None)
+    if to_submission is None:
+        raise UserErrorException(
+            "config must be a ScriptRunConfig or an estimator, got {}. Wrap the script in "
+            "ScriptRunConfig(source_directory, script, ...).".format(type(config).__name__))
+    asked = to_submission(experiment.workspace, **kwargs)
+    folder = asked.get("source_directory") if asked.get("snapshot") is not False else None
+    definition = dict(asked["definition"])
+    definition["runyard"] = dict(definition.get("runyard") or {}, submitter=submitter_facts())
+    properties = dict(git_properties(folder)) if folder else {}
+    properties.update(asked.get("properties") or {})
+    properties.setdefault("azureml.runsource", "experiment")
+    properties.setdefault("azureml.sdk", VERSION)
+    record = send(experiment, {
+        "run_id": run_id or new_run_id(experiment.name), "type": asked.get("type") or "azureml.scriptrun",
+        "definition": definition, "tags": as_texts(asked.get("tags"), tags), "properties": properties,
+        "display_name": display_name, "parent_id": parent_id, "interactive": False}, folder)
+    return run_of_record(experiment, record)
+
+
+def send(experiment, body, folder=None):
+    """POST a run with the snapshot of a folder (None: without one); contents the service lacks are sent first."""
+    path = experiment._path + "/runs"
+    if folder is None:
+        return experiment._client.post_again(path, dict(body, snapshot=None))
+    limit = _snapshot_limit()
+    full = dict(body, allow_large=limit > snapshot.REFUSE_BYTES)
+    for attempt in range(_SENDING_ATTEMPTS):
+        entries = _entries(folder, limit, warn=attempt == 0)
+        try:
+            return experiment._client.post_again(path, dict(full, snapshot=entries))
+        except BlobsMissing as error:
+            if attempt == _SENDING_ATTEMPTS - 1:
+                raise
+            _send_contents(experiment._client, folder, entries, set(error.facts["sha256"]))
+
+
+def new_run_id(experiment_name):
+    import os
+
+    return "{}_{}_{}".format(experiment_name, int(time.time()), os.urandom(4).hex())
+
+
+def as_texts(*tags):
+    """Tags of several places as one mapping of strings; later ones win."""
+    merged = {}
+    for given in tags:
+        for key, value in (given or {}).items():
+            merged[str(key)] = "" if value is None else str(value)
+    return merged
+
+
+def _entries(folder, limit, warn):
+    try:
+        return snapshot.take(folder, refuse_above=limit, warn=_say if warn else None)
+    except RunyardError as error:
+        raise translated(error)
+
+
+def _send_contents(client, folder, entries, missing):
+    import os
+
+    needed = {sha256: os.path.join(os.path.abspath(folder), path) for path, sha256, _, _ in entries
+              if sha256 in missing}
+    send_missing(client, needed)
+
+
+def _snapshot_limit():
+    """10 GB, or what the user raised v1's limit to. v1 refused above 300 MB; here that only warns."""
+    from azureml._restclient import snapshots_client
+
+    return max(snapshot.REFUSE_BYTES, snapshots_client.SNAPSHOT_MAX_SIZE_BYTES)
+
+
+def _say(text):
+    import warnings
+
+    warnings.warn(text, stacklevel=2)

@@ -1,0 +1,155 @@
+import re
+
+from azureml.core._submission import submit
+from azureml.exceptions import UserErrorException
+
+_NAME = re.compile(r"^[a-zA-Z0-9][\w\-]{0,254}\Z")
+__all__ = ["Experiment"]
+
+
+class Experiment:
+    """A named series of runs in a workspace; made on construction where it does not exist yet."""
+
+    DELIM = "#"
+    EXPERIMENT_NAME_PATH = "/experiments/{0}"
+    EXPERIMENT_ID_PATH = "/experiments/id/{0}"
+    WORKSPACE_FMT = "?wsid=/subscriptions/{0}/resourcegroups/{1}/workspaces/{2}"
+    TID_FMT = "&tid={0}"
+
+    def __init__(self, workspace, name, _skip_name_validation=False, _id=None, _archived_time=None,
+                 _create_in_cloud=True, _experiment_dto=None, **kwargs):
+        if not _skip_name_validation and (not isinstance(name, str) or not _NAME.match(name)):
+            raise UserErrorException("The experiment name {!r} is not valid. It has 1 to 255 characters: letters, "
+                                     "digits, '-' and '_', and begins with a letter or digit.".format(name))
+        self._workspace, self._name = workspace, name
+        self._client = workspace._client
+        self._record = _experiment_dto
+        if self._record is None and _create_in_cloud:
+            self._record = self._client.put(self._path, {})
+
+    def submit(self, config, tags=None, **kwargs):
+        """Start a run of a ScriptRunConfig or an estimator and return it at once."""
+        return submit(self, config, tags=tags, **kwargs)
+
+    def start_logging(self, *args, **kwargs):
+        """An interactive run: this process is its script. Arguments: outputs, snapshot_directory, display_name,
+        name, run_id. `with` completes it at the end, or fails it on an exception."""
+        from azureml.core._interactive import start_logging
+
+        return start_logging(self, *args, **kwargs)
+
+    def get_runs(self, type=None, tags=None, properties=None, include_children=False):
+        """Generate the runs, newest first; top-level ones only unless `include_children`."""
+        from azureml.core.run import Run
+
+        return Run.list(self, type=type, tags=tags, properties=properties, include_children=include_children)
+
+    @staticmethod
+    def list(workspace, experiment_name=None, view_type="ActiveOnly", tags=None):
+        """The workspace's experiments; `view_type` is ActiveOnly, ArchivedOnly or All."""
+        found = []
+        for record in workspace._client.get(workspace._path("experiments"))["experiments"]:
+            is_archived = bool(record.get("archived_at"))
+            wanted = view_type == "All" or is_archived == (view_type == "ArchivedOnly")
+            if wanted and experiment_name in (None, record["name"]) and _has_tags(record.get("tags") or {}, tags):
+                found.append(Experiment(workspace, record["name"], _skip_name_validation=True, _experiment_dto=record))
+        return found
+
+    @staticmethod
+    def delete(workspace, experiment_id):
+        """Archive the experiment of this id: its runs stay readable, and it is listed no more."""
+        for experiment in Experiment.list(workspace, view_type="All"):
+            if experiment.id == experiment_id:
+                experiment.archive()
+                return
+        raise UserErrorException("There is no experiment with the id {!r} in workspace {!r}.".format(
+            experiment_id, workspace.name))
+
+    @staticmethod
+    def from_directory(path, auth=None):
+        """The experiment named after a folder, in the workspace that the folder's config file names."""
+        import os
+
+        from azureml.core.workspace import Workspace
+
+        return Experiment(Workspace.from_config(path, auth=auth), os.path.basename(os.path.abspath(path)))
+
+    def archive(self):
+        self._record = self._client.patch(self._path, {"archived": True})
+
+    def reactivate(self, new_name=None):
+        self._record = self._client.patch(self._path, {"archived": False})
+
+    def refresh(self):
+        self._record = self._client.put(self._path, {})
+
+    def tag(self, key, value=None):
+        self.set_tags({key: value})
+
+    def set_tags(self, tags):
+        """Merge these tags into the experiment's own."""
+        texts = {str(key): "" if value is None else str(value) for key, value in tags.items()}
+        self._record = self._client.patch(self._path, {"tags": texts})
+
+    def remove_tags(self, tags):
+        self._record = self._client.patch(self._path, {"tags": {key: None for key in tags}})
+
+    @property
+    def tags(self):
+        return dict((self._record or {}).get("tags") or {})
+
+    @property
+    def name(self):
+        return self._name
+
+    @property
+    def id(self):
+        return (self._record or {}).get("id")
+
+    @property
+    def archived_time(self):
+        return (self._record or {}).get("archived_at")
+
+    @property
+    def workspace(self):
+        return self._workspace
+
+    @property
+    def workspace_object(self):
+        return self._workspace
+
+    @property
+    def identity(self):
+        return self._name
+
+    @property
+    def portal_url(self):
+        return self._client.transport.address
+
+    def get_portal_url(self):
+        """The address of the service's page on this experiment."""
+        from runyard_sdk.client import quoted
+
+        return "{}/workspaces/{}/experiments/{}".format(
+            self._client.transport.address, quoted(self._workspace.name), quoted(self._name))
+
+    @classmethod
+    def get_docs_url(cls):
+        return "https://docs.microsoft.com/python/api/azureml-core/azureml.core.experiment.experiment"
+
+    @property
+    def _path(self):
+        return self._workspace._path("experiments", self._name)
+
+    def __repr__(self):
+        return "Experiment(Name: {},\nWorkspace: {})".format(self._name, self._workspace.name)
+
+
+
+
+def _has_tags(present, wanted):
+    if not wanted:
+        return True
+    if isinstance(wanted, str):
+        return wanted in present
+    return all(present.get(key) == value for key, value in wanted.items())

@@ -1,0 +1,7 @@
+"""Nothing is ever collected; the function exists because scripts call it."""
+
+__all__ = ["set_diagnostics_collection"]
+
+
+def set_diagnostics_collection(send_diagnostics=True, verbosity=20, reason="", path=None):
+    """No effect."""
