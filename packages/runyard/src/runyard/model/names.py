@@ -22,7 +22,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_workspace_name(name: str) -> str:
-    return _matching(_WORKSPACE, name, "workspace name", "3 to 33 letters, digits, '_' or '-', the first a letter or digit")
+    return _matching(
+        _WORKSPACE, name, "workspace name", "3 to 33 letters, digits, '_' or '-', the first a letter or digit"
+    )
 
 
 def check_experiment_name(name: str) -> str:
@@ -32,14 +34,18 @@ def check_experiment_name(name: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    return _matching(_RUN_ID, run_id, "run_id", "1 to 200 letters, digits, '_', '-' or '.', not beginning with '-' or '.'")
+    return _matching(
+        _RUN_ID, run_id, "run_id", "1 to 200 letters, digits, '_', '-' or '.', not beginning with '-' or '.'"
+    )
 
 
 def check_journal_name(name: str, run_id: str) -> str:
     """A journal's name begins with the run it belongs to, so that a line cannot land on another run."""
     _matching(_JOURNAL, name, "journal name", "RUN_ID~RANK-PID-RANDOM.jsonl")
     if "~" in name and name.split("~", 1)[0] != run_id:
-        raise InvalidArgument(f"Journal {name!r} is not one of run {run_id!r}.", hint="Send it to the run it is named after.")
+        raise InvalidArgument(
+            f"Journal {name!r} is not one of run {run_id!r}.", hint="Send it to the run it is named after."
+        )
     return name
 
 
@@ -74,7 +80,9 @@ def check_relative_path(path: str, argument: str) -> str:
     if ".." in segments:
         raise InvalidArgument(f"{argument} {_shown(path)} leads out of its root.", hint="Give a path without '..'.")
     if not segments or path.endswith("/"):
-        raise InvalidArgument(f"{argument} {_shown(path)} names no file.", hint="Give a file's path relative to its root.")
+        raise InvalidArgument(
+            f"{argument} {_shown(path)} names no file.", hint="Give a file's path relative to its root."
+        )
     normal = "/".join(segments)
     too_long = any(len(segment.encode()) > LONGEST_SEGMENT_BYTES for segment in segments)
     if too_long or len(normal.encode()) > LONGEST_PATH_BYTES:

@@ -4,6 +4,8 @@ from datetime import datetime
 
 from runyard.model.runs import RunEvent, RunRecord, RunStatus
 
+_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -20,6 +22,6 @@ def phases_of(run: RunRecord, events: Sequence[RunEvent], now: datetime) -> list
         del reached[0]
     phases = []
     for (at, name), (next_at, _) in zip(reached, [*reached[1:], (now, "")], strict=True):
-        if not (name in RunStatus and RunStatus(name).is_terminal):
+        if name not in _ENDS:
             phases.append(Phase(name, round(max(0.0, (next_at - at).total_seconds()), 3), at))
     return phases

@@ -1,0 +1,53 @@
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from runyard.services.content import Content
+
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
+
+
+def to_json(value: Any) -> bytes:
+    """Dataclasses become objects, times end in Z."""
+    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+
+
+class Json(Response):
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content)
+
+
+class Nothing(Response):
+    def __init__(self) -> None:
+        super().__init__(status_code=204)
+
+
+class Bytes(Response):
+    media_type = "application/octet-stream"
+
+
+def file_answer(content: Content, name: str = "", *, headers: Mapping[str, str] | None = None) -> Response:
+    """Never shown by a browser as a page of ours: the bytes may be anything."""
+    safe = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", **(headers or {})}
+    if name:
+        safe["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
+    if content.path is not None:
+        return FileResponse(content.path, media_type="application/octet-stream", headers=safe)
+    assert content.pieces is not None
+    safe["Content-Length"] = str(content.size)
+    return StreamingResponse(content.pieces(), media_type="application/octet-stream", headers=safe)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str(value.value) if hasattr(value, "value") else str(value)
+    if isinstance(value, (tuple, frozenset, set)):
+        return list(value)
+    raise TypeError(type(value).__name__)

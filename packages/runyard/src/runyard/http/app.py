@@ -1,0 +1,99 @@
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from runyard.errors import Unauthorized
+from runyard.http import failures
+from runyard.http.auth import identify
+from runyard.http.context import Services
+from runyard.http.records import RunWire
+from runyard.http.routes import (
+    assets,
+    attempts,
+    blobs,
+    datastores,
+    history,
+    page,
+    runs,
+    secrets,
+    service,
+    workspaces,
+)
+from runyard.settings import Settings
+from runyard.version import VERSION, WIRE
+
+PREFIX = f"/api/v{WIRE}"
+# Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
+NO_TELEMETRY: Any = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+
+
+def build_app(
+    services: Services, settings: Settings, *, base_url: str, shares_files: bool, stop: Callable[[], None]
+) -> FastAPI:
+    """The whole HTTP edge. `stop` is called by POST /shutdown and must return at once."""
+    app = FastAPI(
+        title="Runyard", version=VERSION, openapi_url=None, docs_url=None, redoc_url=None, telemetry=NO_TELEMETRY
+    )
+    app.state.services = services
+    app.state.settings = settings
+    app.state.shares_files = shares_files
+    app.state.stop = stop
+    app.state.run_wire = RunWire(services, settings.public_url or base_url)
+    api = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)])
+    for router in (
+        service.router,
+        service.owners,
+        workspaces.router,
+        workspaces.one,
+        runs.listing,
+        runs.router,
+        history.router,
+        blobs.router,
+        datastores.router,
+        assets.router,
+        secrets.router,
+        attempts.router,
+    ):
+        api.include_router(router)
+    app.include_router(api)
+    app.include_router(page.router)
+    failures.install(app)
+    app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
+    return app
+
+
+class Doorkeeper:
+    """Names the wire in every answer, and refuses host names that a web page elsewhere could have pointed here."""
+
+    def __init__(self, app: ASGIApp, allowed_hosts: frozenset[str]) -> None:
+        self._app, self._allowed = app, allowed_hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"x-runyard-wire", str(WIRE).encode())]
+            await send(message)
+
+        if not self._knows(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
+            refused = failures.answer(
+                Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
+            )
+            await refused(scope, receive, marked)
+            return
+        await self._app(scope, receive, marked)
+
+    def _knows(self, host: str) -> bool:
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        return name.lower() in self._allowed

@@ -1,0 +1,86 @@
+"""Who is let in, and to what. The owner may do all; a script's and a node's token reach what their run needs."""
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
+from runyard.errors import NotFound, Unauthorized
+from runyard.http.context import Services
+from runyard.model.runs import RunId, RunRecord
+from runyard.services.children import is_descendant
+from runyard.services.tokens import Caller, Role
+
+READS = frozenset({"GET", "HEAD"})
+
+
+async def identify(request: Request) -> None:
+    """Sets `request.state.caller`. A run's token is good until that run has ended."""
+    services: Services = request.app.state.services
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    caller = services.tokens.identify(token.strip()) if scheme.lower() == "bearer" else None
+    if caller is None:
+        raise Unauthorized("The token is missing or is not one of this service.", hint="Send the one in service.json.")
+    if caller.role is Role.RUN:
+        await run_in_threadpool(_refuse_after_the_end, services, caller)
+    request.state.caller = caller
+
+
+async def owner_only(request: Request) -> None:
+    if request.state.caller.role is not Role.OWNER:
+        raise Unauthorized("Only the owner's token may do this.")
+
+
+async def run_access(request: Request) -> None:
+    """For routes below /runs/{run_id}."""
+    caller: Caller = request.state.caller
+    if caller.role is not Role.OWNER:
+        run_id = RunId(request.path_params["run_id"])
+        await run_in_threadpool(_check_run, request.app.state.services, caller, run_id, request.method)
+
+
+async def workspace_access(request: Request) -> None:
+    """For routes below /workspaces/{workspace}."""
+    caller: Caller = request.state.caller
+    if caller.role is not Role.OWNER:
+        await run_in_threadpool(
+            _check_workspace, request.app.state.services, caller, request.path_params.get("workspace"), request
+        )
+
+
+async def attempt_access(request: Request) -> None:
+    caller: Caller = request.state.caller
+    if caller.role is not Role.OWNER and caller.attempt_id != request.path_params["attempt_id"]:
+        raise Unauthorized("This token is not that attempt's.")
+
+
+def _refuse_after_the_end(services: Services, caller: Caller) -> None:
+    if _run_of(services, caller).status.is_terminal:
+        raise Unauthorized(f"Run {caller.run_id} has ended, and its token with it.")
+
+
+def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -> None:
+    own = _run_of(services, caller)
+    run = services.runs.get(run_id)
+    if method in READS and caller.role is Role.RUN and run.workspace == own.workspace:
+        return
+    if method != "DELETE" and is_descendant(services.run_store, run, own.id):
+        return
+    raise Unauthorized(f"The token of run {own.id} does not reach run {run_id}.")
+
+
+def _check_workspace(services: Services, caller: Caller, workspace: str | None, request: Request) -> None:
+    own = _run_of(services, caller)
+    below = request.url.path.partition("/workspaces/")[2].partition("/")[2]
+    if workspace != own.workspace or not (below or request.method in READS):
+        raise Unauthorized(
+            f"The token of run {own.id} reaches what is in workspace {own.workspace!r} and nothing else."
+        )
+    if caller.role is Role.NODE and below.startswith("secrets"):
+        raise Unauthorized("A node's token does not reach secrets.")
+
+
+def _run_of(services: Services, caller: Caller) -> RunRecord:
+    assert caller.run_id is not None
+    try:
+        return services.runs.get(caller.run_id)
+    except NotFound:
+        raise Unauthorized(f"Run {caller.run_id} is gone, and its token with it.") from None

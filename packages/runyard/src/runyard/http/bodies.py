@@ -1,0 +1,69 @@
+"""Request bodies: bounded when they are taken into memory, in pieces when they are not."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import orjson
+from anyio import from_thread
+from fastapi import Depends, Request
+
+from runyard.errors import InvalidArgument, TooLarge
+
+PIECE_BYTES = 1024 * 1024
+
+
+async def raw_body(request: Request) -> bytes:
+    limit = int(request.app.state.settings.json_max_bytes)
+    _refuse_above(int(request.headers.get("content-length") or 0), limit)
+    pieces, total = [], 0
+    async for piece in request.stream():
+        total += len(piece)
+        _refuse_above(total, limit)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    data = await raw_body(request)
+    try:
+        body = orjson.loads(data) if data else {}
+    except orjson.JSONDecodeError as problem:
+        raise InvalidArgument(f"The body is not JSON: {problem}.") from None
+    if not isinstance(body, dict):
+        raise InvalidArgument("The body must be a JSON object.")
+    return body
+
+
+async def body_pieces(request: Request) -> Iterator[bytes]:
+    """The body as it comes in, for a service that runs in a worker thread and writes it to the disk."""
+    stream = _gathered(request.stream())
+
+    def pieces() -> Iterator[bytes]:
+        while piece := from_thread.run(anext, stream, b""):
+            yield piece
+
+    return pieces()
+
+
+async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Larger pieces, since each costs a change of threads."""
+    waiting: list[bytes] = []
+    size = 0
+    async for piece in stream:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting and size:
+        yield b"".join(waiting)
+
+
+def _refuse_above(size: int, limit: int) -> None:
+    if size > limit:
+        raise TooLarge(f"The body is larger than {limit} bytes.", hint="Send it in parts.")
+
+
+JsonBody = Annotated[dict[str, Any], Depends(json_body)]
+RawBody = Annotated[bytes, Depends(raw_body)]
+BodyPieces = Annotated[Iterator[bytes], Depends(body_pieces)]

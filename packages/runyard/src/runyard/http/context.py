@@ -1,0 +1,62 @@
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from runyard.ports.blobs import LogStore
+from runyard.ports.controller import RunMover
+from runyard.ports.stores import RunStore
+from runyard.services.assets import Assets
+from runyard.services.computes import Computes
+from runyard.services.datastores import Datastores
+from runyard.services.files import Blobs, RunFiles
+from runyard.services.journals import Journals
+from runyard.services.logs import Logs
+from runyard.services.metrics import Metrics
+from runyard.services.notifier import Notifier
+from runyard.services.runs import Runs
+from runyard.services.secrets import Secrets
+from runyard.services.snapshots import Snapshots
+from runyard.services.submission import Submissions
+from runyard.services.tokens import Caller, Tokens
+from runyard.services.upkeep import Upkeep
+from runyard.services.workspaces import Workspaces
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything a route may call."""
+
+    workspaces: Workspaces
+    submissions: Submissions
+    runs: Runs
+    journals: Journals
+    metrics: Metrics
+    logs: Logs
+    files: RunFiles
+    blobs: Blobs
+    snapshots: Snapshots
+    assets: Assets
+    computes: Computes
+    datastores: Datastores
+    secrets: Secrets
+    upkeep: Upkeep
+    mover: RunMover
+    tokens: Tokens
+    notifier: Notifier
+    run_store: RunStore
+    log_store: LogStore
+
+
+async def services_of(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+async def caller_of(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+Use = Annotated[Services, Depends(services_of)]
+Who = Annotated[Caller, Depends(caller_of)]

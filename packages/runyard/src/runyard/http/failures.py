@@ -1,0 +1,62 @@
+"""The one place where an exception becomes an answer."""
+
+import errno
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from runyard.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
+from runyard.http.answers import Json
+
+log = logging.getLogger("runyard.http")
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(RunyardError, _ours)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _from_routing)
+    app.add_exception_handler(OSError, _from_the_disk)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def answer(error: RunyardError) -> Response:
+    return Json(to_wire(error), status_code=error.status)
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RunyardError)
+    return answer(error)
+
+
+async def _not_valid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = str(first.get("loc", ("", "request"))[-1])
+    return answer(InvalidArgument(f"{where}: {first.get('msg', 'not valid')}, got {ascii(first.get('input'))[:80]}."))
+
+
+async def _from_routing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return answer(NotFound("There is no such route.", hint="Is the client newer than the service?"))
+    body = to_wire(InvalidArgument(f"{error.detail}."))
+    return Json(body, status_code=error.status_code, headers=error.headers)
+
+
+async def _from_the_disk(request: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)
+    if error.errno in FULL:
+        return answer(StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost."))
+    return await _unexpected(request, error)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("%s failed", request.method, exc_info=error)
+    kind = type(error).__name__
+    return answer(
+        RunyardError(f"The service failed at this request: {kind}.", hint="Its log, service.log, tells more.")
+    )

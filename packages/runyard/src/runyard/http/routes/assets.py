@@ -1,0 +1,86 @@
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from runyard.errors import Json as JsonObject
+from runyard.http.answers import Json, Nothing
+from runyard.http.auth import workspace_access
+from runyard.http.bodies import JsonBody
+from runyard.http.context import Use
+from runyard.http.fields import mapping, strings, text
+from runyard.http.routes.runs import wanted_tags
+from runyard.model.assets import Asset
+
+router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+
+
+@router.get("/assets/{kind}")
+def list_assets(
+    services: Use,
+    workspace: str,
+    kind: str,
+    name: str | None = None,
+    latest: bool = False,
+    tag: Annotated[Sequence[str], Query()] = (),
+) -> Response:
+    found = services.assets.list(workspace, kind, name, latest_only=latest, tags=wanted_tags(tag))
+    return Json({"assets": [shown(asset) for asset in found]})
+
+
+@router.post("/assets/{kind}")
+def create_asset(services: Use, workspace: str, kind: str, body: JsonBody) -> Response:
+    made = services.assets.create(workspace, kind, text(body, "name"), _body_of(body), strings(body, "tags"))
+    return Json(shown(made))
+
+
+@router.get("/assets/{kind}/by-id/{asset_id}")
+def get_asset_by_id(services: Use, workspace: str, kind: str, asset_id: str) -> Response:
+    return Json(shown(services.assets.get_by_id(workspace, kind, asset_id)))
+
+
+@router.get("/assets/{kind}/{name}")
+def get_asset(services: Use, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
+    return Json(shown(services.assets.get(workspace, kind, name, version)))
+
+
+@router.patch("/assets/{kind}/{name}")
+def patch_asset(
+    services: Use, workspace: str, kind: str, name: str, body: JsonBody, version: int | None = None
+) -> Response:
+    return Json(shown(services.assets.change(workspace, kind, name, version, body)))
+
+
+@router.delete("/assets/{kind}/{name}")
+def delete_asset(services: Use, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
+    services.assets.delete(workspace, kind, name, version)
+    return Nothing()
+
+
+@router.get("/computes/{name}/status")
+def compute_status(services: Use, workspace: str, name: str) -> Response:
+    return Json(services.computes.status(workspace, name))
+
+
+@router.get("/computes/{name}/nodes")
+def compute_nodes(services: Use, workspace: str, name: str) -> Response:
+    return Json({"nodes": services.computes.nodes(workspace, name)})
+
+
+def shown(asset: Asset) -> dict[str, Any]:
+    return {
+        "id": asset.id,
+        "name": asset.name,
+        "version": asset.version,
+        "created_at": asset.created_at,
+        "modified_at": asset.modified_at,
+        "body": asset.body,
+        "tags": asset.tags,
+    }
+
+
+def _body_of(body: JsonObject) -> JsonObject:
+    """A model may name its run and path beside the body, in place of files."""
+    beside = {name: body[name] for name in ("run_id", "model_path") if body.get(name) is not None}
+    return {**mapping(body, "body"), **beside}

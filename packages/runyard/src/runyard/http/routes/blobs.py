@@ -1,0 +1,57 @@
+from collections.abc import Iterator
+
+from fastapi import APIRouter
+from starlette.responses import Response, StreamingResponse
+
+from runyard.http.answers import Json, Nothing, file_answer
+from runyard.http.bodies import BodyPieces, JsonBody
+from runyard.http.context import Use, Who
+from runyard.http.fields import as_rows, names
+from runyard.http.packs import unpacked
+from runyard.http.zips import zipped
+from runyard.services.tokens import Role
+
+router = APIRouter()
+
+
+@router.post("/blobs/missing")
+def missing(services: Use, body: JsonBody) -> Response:
+    return Json({"missing": services.blobs.missing(names(body, "sha256"))})
+
+
+@router.post("/blobs/pack")
+def put_pack(services: Use, pieces: BodyPieces) -> Response:
+    for sha256, content in unpacked(pieces):
+        services.blobs.put(sha256, [content])
+    return Nothing()
+
+
+@router.post("/blobs/adopt")
+def adopt(services: Use, who: Who, body: JsonBody) -> Response:
+    return Json({"entries": services.blobs.adopt(names(body, "paths"), anywhere=who.role is Role.OWNER)})
+
+
+@router.put("/blobs/{sha256}")
+def put_blob(services: Use, sha256: str, pieces: BodyPieces) -> Response:
+    return Json({"size": services.blobs.put(sha256, pieces)})
+
+
+@router.get("/blobs/{sha256}")
+def get_blob(services: Use, sha256: str) -> Response:
+    return file_answer(services.blobs.open(sha256))
+
+
+@router.get("/snapshots/{snapshot_id}")
+def get_snapshot(services: Use, snapshot_id: str) -> Response:
+    snapshot = services.snapshots.get(snapshot_id)
+    return Json({"id": snapshot.id, "entries": as_rows(snapshot.entries)})
+
+
+@router.get("/snapshots/{snapshot_id}/zip")
+def get_snapshot_zip(services: Use, snapshot_id: str) -> Response:
+    snapshot = services.snapshots.get(snapshot_id)
+
+    def opened() -> Iterator[bytes]:
+        yield from zipped(snapshot.entries, services.blobs.read)
+
+    return StreamingResponse(opened(), media_type="application/zip")

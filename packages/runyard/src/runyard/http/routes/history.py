@@ -1,0 +1,68 @@
+"""What a run leaves behind while it goes on: metrics, journals, logs, files."""
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from runyard.http.answers import Bytes, Json, Nothing, file_answer
+from runyard.http.auth import run_access
+from runyard.http.bodies import JsonBody, RawBody
+from runyard.http.context import Use, Who
+from runyard.http.fields import as_rows, entries, flag, names, text
+from runyard.model.runs import RunId
+from runyard.services.tokens import Role
+
+router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
+
+
+@router.get("/metrics")
+def get_metrics(services: Use, run_id: str, name: str | None = None, children: bool = False) -> Response:
+    return Bytes(services.metrics.packed(RunId(run_id), name, children=children))
+
+
+@router.get("/journals")
+def get_journals(services: Use, run_id: str) -> Response:
+    return Json(services.journals.offsets(RunId(run_id)))
+
+
+@router.post("/journals/{journal}")
+def post_journal(services: Use, run_id: str, journal: str, body: RawBody, offset: int = 0) -> Response:
+    return Json({"offset": services.journals.append(RunId(run_id), journal, offset, body)})
+
+
+@router.get("/logs")
+def get_logs(services: Use, run_id: str) -> Response:
+    return Json(services.logs.sizes(RunId(run_id)))
+
+
+@router.get("/logs/{path:path}")
+def get_log(services: Use, run_id: str, path: str, offset: int = 0, limit: int | None = None) -> Response:
+    return Bytes(services.logs.read(RunId(run_id), path, offset, limit))
+
+
+@router.post("/logs/{path:path}")
+def post_log(services: Use, run_id: str, path: str, body: RawBody, offset: int = 0) -> Response:
+    return Json({"offset": services.logs.append(RunId(run_id), path, offset, body)})
+
+
+@router.get("/files")
+def get_files(services: Use, run_id: str, prefix: str = "") -> Response:
+    return Json({"files": services.files.list(RunId(run_id), prefix)})
+
+
+@router.post("/files")
+def post_files(services: Use, run_id: str, body: JsonBody) -> Response:
+    services.files.put(RunId(run_id), entries(body, "entries"), fail_if_exists=flag(body, "fail_if_exists"))
+    return Nothing()
+
+
+@router.post("/files/adopt")
+def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Response:
+    taken = services.files.adopt(
+        RunId(run_id), text(body, "root"), names(body, "paths"), anywhere=who.role is Role.OWNER
+    )
+    return Json({"entries": as_rows(taken)})
+
+
+@router.get("/files/{path:path}")
+def get_file(services: Use, run_id: str, path: str) -> Response:
+    return file_answer(services.files.open(RunId(run_id), path), path)

@@ -1,0 +1,162 @@
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from runyard.errors import InvalidArgument, Unauthorized
+from runyard.http.answers import Json, Nothing
+from runyard.http.auth import run_access, workspace_access
+from runyard.http.bodies import JsonBody
+from runyard.http.context import Use, Who
+from runyard.http.fields import entries, flag, mapping, strings, text
+from runyard.http.records import RunWire
+from runyard.http.stream import follow, wait_for_change
+from runyard.model.names import check_relative_path
+from runyard.model.runs import RunId, RunQuery, RunStatus
+from runyard.services.following import Follower
+from runyard.services.submission import Submission
+from runyard.services.tokens import Role
+
+LONGEST_WAIT_SECONDS = 60.0
+MOST_LISTED = 1000
+
+listing = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
+
+
+async def wire_of(request: Request) -> RunWire:
+    wire: RunWire = request.app.state.run_wire
+    return wire
+
+
+Shown = Annotated[RunWire, Depends(wire_of)]
+
+
+@listing.post("/experiments/{experiment}/runs")
+def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: JsonBody) -> Response:
+    parent_id = text(body, "parent_id", "")
+    asked = Submission(
+        run_id=text(body, "run_id"),
+        definition=mapping(body, "definition"),
+        snapshot=None if body.get("snapshot") is None else entries(body, "snapshot"),
+        type=text(body, "type", "azureml.scriptrun"),
+        tags=strings(body, "tags"),
+        properties=strings(body, "properties"),
+        display_name=text(body, "display_name", ""),
+        parent_id=RunId(parent_id) if parent_id else None,
+        is_interactive=flag(body, "interactive"),
+        allow_large=flag(body, "allow_large"),
+    )
+    if who.role is Role.NODE:
+        raise Unauthorized("A node's token cannot submit runs.")
+    return Json(shown.whole(services.submissions.submit(workspace, experiment, asked)))
+
+
+@listing.get("/runs")
+def list_runs(
+    services: Use,
+    shown: Shown,
+    workspace: str,
+    experiment: str | None = None,
+    parent: str | None = None,
+    children: bool = False,
+    type: str | None = None,
+    status: Annotated[Sequence[str], Query()] = (),
+    tag: Annotated[Sequence[str], Query()] = (),
+    property: Annotated[Sequence[str], Query()] = (),
+    order_by_metric: str | None = None,
+    above: float | None = None,
+    ascending: bool = False,
+    before: int | None = None,
+    limit: int = 100,
+    metrics: bool = False,
+) -> Response:
+    limit = max(1, min(limit, MOST_LISTED))
+    found = services.runs.list(
+        RunQuery(
+            workspace,
+            experiment=experiment,
+            parent_id=RunId(parent) if parent else None,
+            include_children=children,
+            type=type,
+            status=[_status(word) for one in status for word in one.split(",")],
+            tags=wanted_tags(tag),
+            properties=wanted_tags(property),
+            order_by_metric=order_by_metric,
+            metric_above=above,
+            descending=not ascending,
+            before=before,
+            limit=limit,
+        )
+    )
+    rows = [shown.short(run) for run in found]
+    if metrics:
+        last = shown.last_values(list(found))
+        rows = [{**row, "metrics": last[row["id"]]} for row in rows]
+    return Json({"runs": rows, "next": found[-1].sequence if len(found) == limit else None})
+
+
+@router.get("")
+def get_run(services: Use, shown: Shown, run_id: str, metrics: bool = False) -> Response:
+    return Json(shown.whole(services.runs.get(RunId(run_id)), metrics=metrics))
+
+
+@router.patch("")
+def patch_run(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Response:
+    run = services.runs.annotate(RunId(run_id), {name: value for name, value in body.items() if name != "status"})
+    if body.get("status") is not None:
+        run = services.runs.end(RunId(run_id), text(body, "status"))
+    return Json(shown.whole(run))
+
+
+@router.post("/cancel")
+def cancel(services: Use, shown: Shown, run_id: str) -> Response:
+    return Json(shown.whole(services.runs.cancel(RunId(run_id))))
+
+
+@router.delete("")
+def delete(services: Use, run_id: str) -> Response:
+    services.runs.delete(RunId(run_id))
+    return Nothing()
+
+
+@router.get("/events")
+def events(services: Use, run_id: str) -> Response:
+    return Json(services.runs.history(services.runs.get(RunId(run_id))))
+
+
+@router.get("/wait")
+async def wait(services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0) -> Response:
+    seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
+    return Json(shown.short(await wait_for_change(services, RunId(run_id), version, seconds)))
+
+
+@router.get("/stream")
+async def stream(
+    services: Use, shown: Shown, run_id: str, log: str | None = None, offset: int = 0, tail: int = 0
+) -> Response:
+    services.run_store.get(RunId(run_id))
+    path = check_relative_path(log, "log") if log else None
+    follower = Follower(
+        services.run_store, services.log_store, RunId(run_id), log=path, offset=max(0, offset), tail=max(0, tail)
+    )
+    lines = follow(services, shown, follower, RunId(run_id))
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
+
+
+def wanted_tags(given: Sequence[str]) -> dict[str, str | None]:
+    """'k' asks that a tag is there, 'k=v' that it has that value."""
+    wanted: dict[str, str | None] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        wanted[key] = value if equals else None
+    return wanted
+
+
+def _status(word: str) -> RunStatus:
+    try:
+        return RunStatus(word)
+    except ValueError:
+        known = ", ".join(status.value for status in RunStatus)
+        raise InvalidArgument(f"There is no status {word!r}. Known: {known}.") from None

@@ -1,0 +1,55 @@
+"""Answers that stay open: each is woken by the notifier, none looks at a clock to find news."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from runyard.errors import NotFound
+from runyard.http.answers import to_json
+from runyard.http.context import Services
+from runyard.http.records import RunWire
+from runyard.model.runs import RunId, RunRecord
+from runyard.services.following import Follower, LogText, Told
+
+KEEP_ALIVE_SECONDS = 15.0
+
+
+async def follow(services: Services, wire: RunWire, follower: Follower, run_id: RunId) -> AsyncIterator[bytes]:
+    """NDJSON until the run has ended and all of its log is out, or the service stops."""
+    with services.notifier.following(run_id) as news:
+        while not services.notifier.is_stopping:
+            news.clear()
+            try:
+                told = await run_in_threadpool(follower.step)
+            except NotFound:
+                return  # deleted while it was followed
+            if told:
+                yield b"".join(to_json(_line(one)) + b"\n" for one in told)
+            if follower.ended is not None:
+                end = await run_in_threadpool(wire.whole, follower.ended, metrics=True)
+                yield to_json({"end": end}) + b"\n"
+                return
+            if not follower.has_more and not await news.wait(KEEP_ALIVE_SECONDS):
+                yield b"\n"
+
+
+async def wait_for_change(services: Services, run_id: RunId, version: int, seconds: float) -> RunRecord:
+    """The run, once its version is above the given one or the time is over."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    with services.notifier.following(run_id) as news:
+        while True:
+            news.clear()
+            run = await run_in_threadpool(services.runs.get, run_id)
+            left = end - loop.time()
+            if run.version > version or run.status.is_terminal or left <= 0 or services.notifier.is_stopping:
+                return run
+            await news.wait(left)
+
+
+def _line(told: Told) -> dict[str, Any]:
+    if isinstance(told, LogText):
+        return {"log": told.log, "offset": told.offset, "next": told.next, "text": told.text}
+    return {"status": told.status.value, "message": told.message}

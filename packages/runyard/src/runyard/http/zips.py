@@ -1,0 +1,43 @@
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+
+from runyard.model.files import FileEntry
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_REGULAR = 0o100000
+
+
+def zipped(entries: Sequence[FileEntry], read: Callable[[str], Iterator[bytes]]) -> Iterator[bytes]:
+    """A zip of the files, made as it is sent: nothing is kept on the disk, one piece at a time in memory."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for entry in entries:
+            info = zipfile.ZipInfo(entry.path, _EPOCH)
+            info.external_attr = (_REGULAR | entry.mode) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(info, "w", force_zip64=True) as member:
+                for piece in read(entry.sha256):
+                    member.write(piece)
+                    yield sink.taken()
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """Holds what was written until it is taken; it cannot seek, so zipfile writes sizes after the data."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._bytes += data
+        return len(data)
+
+    def taken(self) -> bytes:
+        taken = bytes(self._bytes)
+        self._bytes.clear()
+        return taken

@@ -1,0 +1,71 @@
+"""Whether a folder can be the home of a service."""
+
+import os
+import sys
+from pathlib import Path
+
+from runyard.errors import InvalidArgument, RunyardError, StorageFull
+
+NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "9p", "gpfs", "beegfs", "pvfs2"}
+)
+LEAST_FREE_BYTES = 64 * 1024 * 1024
+
+
+def require_linux(platform: str = sys.platform) -> None:
+    if platform != "linux":
+        raise RunyardError(
+            f"The Runyard service needs Linux; this is {platform}.",
+            hint="Set RUNYARD_URL and RUNYARD_TOKEN to a service on a Linux machine.",
+        )
+
+
+def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
+    """Make the folder, readable by its owner only. Refuses a network file system, where locks cannot be trusted."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidArgument(
+            f"The home {home} cannot be made: {problem.strerror}.", hint="Set RUNYARD_HOME to a folder of your own."
+        ) from None
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise InvalidArgument(
+            f"The home {home} cannot be written to.", hint="Set RUNYARD_HOME to a folder of your own."
+        )
+    kind = file_system_of(Path(os.path.realpath(home)), mountinfo.read_text(errors="surrogateescape"))
+    if kind in NETWORK_FILE_SYSTEMS or kind.startswith("fuse.ssh"):
+        raise InvalidArgument(
+            f"The home {home} is on a network file system ({kind}), where a database is not safe.",
+            hint="Set RUNYARD_HOME to a folder on a disk of this machine.",
+        )
+
+
+def require_space(home: Path) -> None:
+    disk = os.statvfs(home)
+    free = disk.f_bavail * disk.f_frsize
+    if free < LEAST_FREE_BYTES:
+        raise StorageFull(
+            f"The disk of {home} has {free >> 20} MB left; the service needs {LEAST_FREE_BYTES >> 20}.",
+            hint="Free some space, or set RUNYARD_HOME to a folder on another disk.",
+        )
+
+
+def file_system_of(folder: Path, mountinfo: str) -> str:
+    """The kind of the file system that holds the folder, from the kernel's table of mounts."""
+    best, kind = -1, ""
+    for line in mountinfo.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields = before.split(" ")
+        if not dash or len(fields) < 5:
+            continue
+        mount = _unescaped(fields[4])
+        # A later mount on the same point hides the earlier one.
+        if folder.is_relative_to(mount) and len(Path(mount).parts) >= best:
+            best, kind = len(Path(mount).parts), after.split(" ")[0]
+    return kind
+
+
+def _unescaped(text: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, character)
+    return text

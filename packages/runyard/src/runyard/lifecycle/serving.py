@@ -1,0 +1,147 @@
+"""The service as a process: one per home, from its lock to its last answer."""
+
+import argparse
+import fcntl
+import logging
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from runyard.errors import RunyardError
+from runyard.lifecycle.discovery import (
+    boot_id,
+    host_name,
+    remove_facts,
+    write_facts,
+    write_private,
+    write_start_error,
+)
+from runyard.lifecycle.home import prepare_home, require_linux, require_space
+from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
+from runyard.settings import Settings, read_settings
+from runyard.version import VERSION, WIRE
+
+
+def serve(settings: Settings, *, keep: bool) -> int:
+    """Run the service until it is told to stop or is idle; returns the exit code.
+
+    Where one runs already, returns 0 once that one answers. A start that fails is told in start-error.json.
+    """
+    try:
+        require_linux()
+        prepare_home(settings.home)
+        with _service_lock(settings.home) as is_ours:
+            if is_ours:
+                require_space(settings.home)
+                _serve_alone(settings, keep)
+        return 0
+    except RunyardError as problem:
+        print(f"{problem.problem} {problem.hint}".strip(), file=sys.stderr)
+        if settings.home.is_dir() and os.access(settings.home, os.W_OK):
+            write_start_error(settings.home, problem.problem, problem.hint)
+        return 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="runyard serve")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--keep", dest="keep", action="store_true", default=True)
+    kept.add_argument("--on-demand", dest="keep", action="store_false")
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = read_settings()
+    return serve(replace(settings, port=given.port) if given.port else settings, keep=given.keep)
+
+
+@contextmanager
+def _service_lock(home: Path) -> Iterator[bool]:
+    """True once the lock is ours; False once another service, which holds it, answers."""
+    with (home / "service.lock").open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if service_status(home) is not None:
+                    yield False
+                    return
+                time.sleep(LOOK_AGAIN_SECONDS)
+                continue
+            yield True
+            return
+
+
+def _serve_alone(settings: Settings, keep: bool) -> None:
+    # These take most of a cold start, and a starter that finds the lock taken needs none of them.
+    from runyard.http.server import HttpServer, listen
+    from runyard.services.secrets import private_file
+    from runyard.wiring import build
+
+    home = settings.home
+    token = private_file(home / "token", _new_token).decode().strip()
+    socket = listen(settings.host, settings.port, last=_last_port(home))
+    port = socket.getsockname()[1]
+    url = f"http://{settings.host}:{port}"
+    server = HttpServer(socket, idle_seconds=None if keep else settings.idle_seconds)
+    platform = build(settings, token, base_url=url, stop=server.stop)
+    facts = {
+        "url": url,
+        "token": token,
+        "pid": os.getpid(),
+        "host": host_name(),
+        "boot": boot_id(),
+        "version": VERSION,
+        "wire": WIRE,
+        "python": sys.executable,
+        "runyard": _record_program(home),
+        "kept": keep,
+    }
+
+    def keep_running() -> None:
+        server.keep()
+        write_facts(home, {**facts, "kept": True})
+
+    platform.app.state.keep = keep_running
+    try:
+        platform.mover.start()
+        write_private(home / "port", str(port))
+        server.run(
+            platform.app,
+            is_busy=platform.services.runs.has_unfinished,
+            on_started=lambda: write_facts(home, facts),
+            on_stopping=platform.foundation.notifier.stop,
+        )
+    finally:
+        remove_facts(home, os.getpid())
+        platform.close()
+
+
+def _new_token() -> bytes:
+    import secrets
+
+    return secrets.token_urlsafe(32).encode()
+
+
+def _last_port(home: Path) -> int:
+    try:
+        return int((home / "port").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _record_program(home: Path) -> str:
+    """Where `runyard` lies, for SDKs of other interpreters that look for it."""
+    beside = Path(sys.executable).with_name("runyard")
+    program = str(beside) if beside.is_file() else shutil.which("runyard") or ""
+    if program:
+        write_private(home / "runyard-path", program)
+    return program
+
+
+if __name__ == "__main__":
+    sys.exit(main())

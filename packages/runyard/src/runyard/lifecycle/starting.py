@@ -1,0 +1,128 @@
+"""For whoever wants a service to be there, or gone. Imports nothing of the service itself."""
+
+import fcntl
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from runyard.errors import RunyardError
+from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
+from runyard.lifecycle.home import prepare_home, require_linux
+from runyard.version import WIRE
+
+START_SECONDS = 60.0
+LOOK_AGAIN_SECONDS = 0.02
+NOT_FOR_THE_SERVICE = frozenset(
+    {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONDONTWRITEBYTECODE"}
+)
+
+
+def service_status(home: Path) -> Facts | None:
+    """The facts of a service of this home that answers, else None."""
+    facts = read_facts(home)
+    if facts is None:
+        return None
+    health = _ask(facts, "GET", "/health")
+    return facts if health is not None and health.get("pid") == facts.get("pid") else None
+
+
+def start_service(home: Path, keep: bool) -> Facts:
+    """Find or start it. With `keep` it stays when idle, also one that was running already."""
+    require_linux()
+    prepare_home(home)
+    with _only_starter(home):
+        found = service_status(home)
+        if found is None:
+            take_start_error(home)
+            found = _await(home, _launch(home, keep))
+    if keep and not found.get("kept"):
+        _ask(found, "POST", "/keep")
+        found = {**found, "kept": True}
+    return found
+
+
+def stop_service(home: Path) -> bool:
+    """Stop it and wait until it is gone. False when none was running; runs go on either way."""
+    facts = service_status(home)
+    if facts is None:
+        return False
+    _ask(facts, "POST", "/shutdown")
+    deadline = time.monotonic() + START_SECONDS
+    while _is_held(home / "service.lock"):
+        if time.monotonic() > deadline:
+            raise RunyardError(f"The service (process {facts['pid']}) does not stop.", hint=f"See {home}/service.log.")
+        time.sleep(LOOK_AGAIN_SECONDS)
+    return True
+
+
+@contextmanager
+def _only_starter(home: Path) -> Iterator[None]:
+    with (home / "start.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _launch(home: Path, keep: bool) -> "subprocess.Popen[bytes]":
+    variables = {name: value for name, value in os.environ.items() if name not in NOT_FOR_THE_SERVICE}
+    command = [sys.executable, "-m", "runyard.lifecycle.serving", "--keep" if keep else "--on-demand"]
+    with (home / "service.log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            env={**variables, "RUNYARD_HOME": str(home)},
+            start_new_session=True,
+        )
+
+
+def _await(home: Path, process: "subprocess.Popen[bytes]") -> Facts:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        ended = process.poll() is not None
+        found = service_status(home)
+        if found is not None:
+            process.returncode = 0  # it outlives us on purpose; no warning when this object goes
+            return found
+        if ended:
+            problem, hint = take_start_error(home) or (
+                f"The service ended with {process.returncode} before it answered.",
+                f"See {home / 'service.log'}.",
+            )
+            raise RunyardError(problem, hint=hint)
+        time.sleep(LOOK_AGAIN_SECONDS)
+    raise RunyardError(
+        f"The service did not answer within {START_SECONDS:.0f} seconds.", hint=f"See {home}/service.log."
+    )
+
+
+def _ask(facts: Facts, method: str, path: str) -> Facts | None:
+    """The answer's object, or None when nothing there answers as our service does."""
+    address = urlsplit(str(facts.get("url", "")))
+    connection = http.client.HTTPConnection(address.hostname or "", address.port or 0, timeout=10)
+    try:
+        connection.request(method, f"/api/v{WIRE}{path}", headers={"Authorization": f"Bearer {facts.get('token')}"})
+        answer = connection.getresponse()
+        body = json.loads(answer.read() or b"{}")
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if answer.status < 300 and isinstance(body, dict) else None
+
+
+def _is_held(lock: Path) -> bool:
+    with lock.open("a") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,56 @@
+"""Checks of a run definition that can be made before anything is started."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from runyard.errors import InvalidArgument, NotYet
+from runyard.model.files import FileEntry
+from runyard.model.names import check_relative_path
+
+SINGLE_PROCESS = frozenset({"", "none"})
+
+
+def target_of(definition: Mapping[str, Any]) -> str:
+    target = definition.get("target") or "local"
+    if not isinstance(target, str):
+        raise InvalidArgument(f"compute_target must be a name, got {target!r}.")
+    return target
+
+
+def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int | None) -> None:
+    """Raises InvalidArgument if the target cannot have so many nodes, NotYet if it could but this version cannot."""
+    count = definition.get("nodeCount", 1)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InvalidArgument(f"node_count must be a whole number of at least 1, got {count!r}.")
+    if max_nodes is not None and count > max_nodes:
+        raise InvalidArgument(
+            f"node_count must be at most {max_nodes} on {target!r}, got {count}.",
+            hint="Lower it or choose a larger target.",
+        )
+    communicator = str(definition.get("communicator") or "")
+    if count > 1 or communicator.lower() not in SINGLE_PROCESS:
+        asked = (
+            f"communicator {communicator!r}" if communicator.lower() not in SINGLE_PROCESS else f"node_count={count}"
+        )
+        raise NotYet(
+            f"Distributed training ({asked}) is not in this version of Runyard yet; a later one brings it.",
+            hint="Use node_count=1 without a distributed backend.",
+        )
+
+
+def check_script(definition: Mapping[str, Any], entries: Iterable[FileEntry]) -> None:
+    """The script, unless a command stands in its place, must be a file of the snapshot."""
+    if definition.get("command"):
+        return
+    script = definition.get("script")
+    if not isinstance(script, str) or not script:
+        raise InvalidArgument("The run has neither a script nor a command.", hint="Give script= or command=.")
+    path = check_relative_path(script.replace("\\", "/"), "script")
+    present = [entry.path for entry in entries]
+    if path not in present:
+        python_files = [name for name in present if name.endswith(".py")][:10]
+        there = f" Python files there: {', '.join(python_files)}." if python_files else ""
+        raise InvalidArgument(
+            f"The script {script!r} is not in the source_directory.{there}",
+            hint="Give its path relative to source_directory, and check that no ignore file leaves it out.",
+        )

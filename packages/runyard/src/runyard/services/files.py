@@ -1,0 +1,141 @@
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.errors import AlreadyExists, NotFound
+from runyard.model.files import FileEntry
+from runyard.model.names import check_relative_path, check_sha256
+from runyard.model.runs import RunId
+from runyard.ports.blobs import BlobStore, LogStore
+from runyard.ports.stores import FileStore, RunStore
+from runyard.services.content import PIECE_BYTES, Content
+from runyard.services.folders import checked_root, plain_file, plain_files
+from runyard.services.snapshots import checked_entries, require_blobs
+
+TRIES_AGAINST_VANISHING_FILES = 5
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    path: str
+    size: int
+    sha256: str | None
+    """None for a log, which may still grow."""
+
+
+class RunFiles:
+    """The files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
+
+    def __init__(self, runs: RunStore, files: FileStore, logs: LogStore, blobs: BlobStore, *, attempts: Path) -> None:
+        self._runs, self._files, self._logs, self._blobs, self._attempts = runs, files, logs, blobs, attempts
+
+    def list(self, run_id: RunId, prefix: str = "") -> Sequence[ListedFile]:
+        """Sorted by path."""
+        self._runs.get(run_id)
+        logs = {path: ListedFile(path, size, None) for path, size in self._logs.sizes(run_id).items()}
+        entries = self._files.list(run_id, prefix)
+        found = {path: log for path, log in logs.items() if path.startswith(prefix)}
+        found.update({entry.path: ListedFile(entry.path, entry.size, entry.sha256) for entry in entries})
+        return [found[path] for path in sorted(found)]
+
+    def open(self, run_id: RunId, path: str) -> Content:
+        path = check_relative_path(path, "path")
+        entry = self._files.find(run_id, path)
+        if entry is not None:
+            return blob_content(self._blobs, entry.sha256)
+        self._runs.get(run_id)
+        size = self._logs.sizes(run_id).get(path)
+        if size is None:
+            raise NotFound(f"Run {run_id} has no file {path!r}.", hint="get_file_names() lists them.")
+        return Content(size, pieces=lambda: self._log_pieces(run_id, path, size))
+
+    def put(self, run_id: RunId, given: Sequence[FileEntry], *, fail_if_exists: bool = False) -> None:
+        """Add or replace. Raises BlobsMissing, or AlreadyExists naming a path that is taken."""
+        self._runs.get(run_id)
+        entries = checked_entries(given)
+        if fail_if_exists:
+            taken = [entry.path for entry in entries if self._files.find(run_id, entry.path)]
+            if taken:
+                raise AlreadyExists(
+                    f"Run {run_id} has a file {taken[0]!r} already.", hint="Choose another name.", paths=taken
+                )
+        require_blobs(self._blobs, entries)
+        self._files.put(run_id, entries)
+
+    def adopt(self, run_id: RunId, root: str, paths: Sequence[str], *, anywhere: bool) -> Sequence[FileEntry]:
+        """Copy files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`."""
+        self._runs.get(run_id)
+        folder = checked_root(root, None if anywhere else self._attempts, "root")
+        for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
+            found = list(plain_files(folder, paths))
+            try:
+                stored = self._blobs.put_files([path for _, path, _ in found])
+                break
+            except (FileNotFoundError, NotFound):
+                if not tries_left:
+                    raise
+        entries = [
+            FileEntry(path, sha256, size, mode) for (path, _, mode), (sha256, size) in zip(found, stored, strict=True)
+        ]
+        self._files.put(run_id, entries)
+        return entries
+
+    def below(self, run_id: RunId, path: str) -> Sequence[FileEntry]:
+        """The file of that path, or all below that folder, logs turned into blobs as they are now."""
+        entries = []
+        for listed in self.list(run_id, path):
+            if listed.path == path or listed.path.startswith(path + "/"):
+                entry = self._files.find(run_id, listed.path) if listed.sha256 else None
+                entries.append(entry or self._log_as_blob(run_id, listed.path))
+        return entries
+
+    def _log_as_blob(self, run_id: RunId, path: str) -> FileEntry:
+        data = self._logs.read(run_id, path)
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._blobs.put(sha256, [data])
+        return FileEntry(path, sha256, len(data))
+
+    def _log_pieces(self, run_id: RunId, path: str, size: int) -> Iterator[bytes]:
+        for offset in range(0, size, PIECE_BYTES):
+            yield self._logs.read(run_id, path, offset, min(PIECE_BYTES, size - offset))
+
+
+class Blobs:
+    """Blobs as clients send and fetch them, before a snapshot, a run or a model names them."""
+
+    def __init__(self, blobs: BlobStore, *, attempts: Path) -> None:
+        self._blobs, self._attempts = blobs, attempts
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        return self._blobs.missing([check_sha256(name) for name in names])
+
+    def put(self, sha256: str, pieces: Iterable[bytes]) -> int:
+        return self._blobs.put(check_sha256(sha256), pieces)
+
+    def open(self, sha256: str) -> Content:
+        return blob_content(self._blobs, check_sha256(sha256))
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        with self._blobs.open(check_sha256(sha256)) as source:
+            while piece := source.read(PIECE_BYTES):
+                yield piece
+
+    def adopt(self, paths: Sequence[str], *, anywhere: bool) -> list[tuple[str, int]]:
+        allowed = None if anywhere else self._attempts
+        return self._blobs.put_files([plain_file(path, allowed, "paths") for path in paths])
+
+
+def blob_content(blobs: BlobStore, sha256: str) -> Content:
+    path = blobs.local_path(sha256)
+    if path is not None:
+        return Content(path.stat().st_size, path=path)
+    with blobs.open(sha256) as opened:
+        size = opened.seek(0, 2)
+
+    def pieces() -> Iterator[bytes]:
+        with blobs.open(sha256) as source:
+            while piece := source.read(PIECE_BYTES):
+                yield piece
+
+    return Content(size, pieces=pieces)

@@ -1,0 +1,57 @@
+"""Paths on this machine that come from outside: nothing leaves its root, not even through a symbolic link."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from runyard.errors import InvalidArgument, NotFound
+from runyard.model.names import check_relative_path
+
+
+def inside(root: Path, relative: str, argument: str) -> Path:
+    """The path below `root`, whether or not it exists. Raises InvalidArgument if it leads elsewhere."""
+    path = root / check_relative_path(relative, argument)
+    if not _is_below(path, root):
+        raise InvalidArgument(f"{argument} {relative!r} leads out of its folder through a link.")
+    return path
+
+
+def checked_root(folder: str, allowed: Path | None, argument: str) -> Path:
+    """An absolute folder of this machine, and one below `allowed` where that is given."""
+    if "\0" in folder or not os.path.isabs(folder):
+        raise InvalidArgument(f"{argument} must be an absolute path, got {folder!r}.")
+    root = Path(os.path.realpath(folder))
+    if allowed is not None and not _is_below(root, allowed):
+        raise InvalidArgument(
+            f"{argument} {folder!r} is not below {str(allowed)!r}.", hint="Send the files themselves."
+        )
+    return root
+
+
+def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Path, int]]:
+    """(path, where it lies, mode) of those that are plain files now. What vanished or links out is left out."""
+    for relative in relatives:
+        normal = check_relative_path(relative, "path")
+        path = root / normal
+        try:
+            found = path.stat()
+        except OSError as problem:
+            if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+                continue
+            raise
+        if stat.S_ISREG(found.st_mode) and _is_below(path, root):
+            yield normal, path, stat.S_IMODE(found.st_mode) & 0o777
+
+
+def plain_file(path: str, allowed: Path | None, argument: str) -> Path:
+    """One absolute path that must be a plain file. Raises InvalidArgument or NotFound."""
+    found = checked_root(path, allowed, argument)
+    if not found.is_file():
+        raise NotFound(f"There is no file {path!r}.", hint=f"Check {argument}.")
+    return found
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))

@@ -1,0 +1,61 @@
+from typing import Any
+
+from runyard.errors import Conflict, InvalidArgument
+from runyard.model.journal import ParsedJournal, parse_journal
+from runyard.model.names import check_journal_name
+from runyard.model.runs import RunEvent, RunId
+from runyard.ports.clock import Clock
+from runyard.ports.stores import MetricStore, RunStore
+
+
+class Journals:
+    """Takes in what scripts logged. Delivering the same bytes twice is harmless."""
+
+    def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock) -> None:
+        self._runs, self._metrics, self._clock = runs, metrics, clock
+
+    def offsets(self, run_id: RunId) -> dict[str, int]:
+        self._runs.get(run_id)
+        return dict(self._metrics.offsets(run_id))
+
+    def append(self, run_id: RunId, journal: str, offset: int, data: bytes) -> int:
+        """Store lines that begin at byte `offset`; returns up to where the journal is stored. A gap is Conflict."""
+        check_journal_name(journal, run_id)
+        self._runs.get(run_id)
+        stored = self._metrics.offset(run_id, journal)
+        if not 0 <= offset <= stored:
+            raise Conflict(
+                f"Journal {journal!r} is stored up to byte {stored}; bytes from {offset} leave a gap.", offset=stored
+            )
+        fresh = data[stored - offset :]
+        if not fresh:
+            return stored
+        if not fresh.endswith(b"\n"):
+            raise InvalidArgument("A stretch of a journal ends at the end of a line.", hint="Send whole lines.")
+        parsed = parse_journal(fresh)
+        self._annotate(run_id, parsed)
+        end = stored + len(fresh)
+        # Last, since it moves the offset: after a crash before it all of this is delivered again.
+        self._metrics.append(run_id, journal, end, parsed.batches, parsed.dropped)
+        return end
+
+    def _annotate(self, run_id: RunId, parsed: ParsedJournal) -> None:
+        changes: dict[str, Any] = {}
+        if parsed.tags:
+            changes["tags"] = parsed.tags
+        if parsed.display_name is not None:
+            changes["display_name"] = parsed.display_name
+        if parsed.errors:
+            changes["error"] = {"error": {"messageParameters": {}, "details": [], **parsed.errors[-1]}}
+        if changes:
+            self._runs.update(run_id, **changes)
+        for key, value in parsed.properties.items():
+            try:
+                self._runs.update(run_id, properties={key: value})
+            except Conflict as refused:
+                self._note(run_id, refused.problem)
+        if parsed.bad_lines:
+            self._note(run_id, f"{parsed.bad_lines} lines of a journal could not be read and were left out.")
+
+    def _note(self, run_id: RunId, text: str) -> None:
+        self._runs.add_event(run_id, RunEvent(self._clock.now(), "note", text))

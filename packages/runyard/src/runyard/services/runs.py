@@ -1,0 +1,133 @@
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.errors import Conflict, InvalidArgument
+from runyard.model.metrics import MetricSummary
+from runyard.model.names import check_text
+from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.ports.blobs import LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.controller import RunMover
+from runyard.ports.stores import MetricStore, RunStore
+from runyard.services.children import close_open_children
+from runyard.services.phases import Phase, phases_of
+
+TRIES_AGAINST_OTHER_WRITERS = 20
+_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    events: Sequence[RunEvent]
+    phases: Sequence[Phase]
+
+
+class Runs:
+    """Looking at runs, annotating, ending and removing them. Submitting is in `submission`."""
+
+    def __init__(self, runs: RunStore, metrics: MetricStore, logs: LogStore, mover: RunMover, clock: Clock) -> None:
+        self._runs, self._metrics, self._logs, self._mover, self._clock = runs, metrics, logs, mover, clock
+
+    def get(self, run_id: RunId) -> RunRecord:
+        return self._runs.get(run_id)
+
+    def list(self, query: RunQuery) -> Sequence[RunRecord]:
+        return self._runs.list(query)
+
+    def history(self, run: RunRecord) -> RunHistory:
+        events = self._runs.events(run.id)
+        return RunHistory(events, phases_of(run, events, self._clock.now()))
+
+    def log_paths(self, run_id: RunId) -> Sequence[str]:
+        return list(self._logs.sizes(run_id))
+
+    def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]:
+        return self._metrics.summaries(run_ids)
+
+    def annotate(self, run_id: RunId, changes: Mapping[str, Any]) -> RunRecord:
+        """Change tags, properties, display_name, description, error or warnings; see RunStore.update."""
+        wanted = {
+            name: checked(changes[name]) for name, checked in _ANNOTATIONS.items() if changes.get(name) is not None
+        }
+        return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
+
+    def end(self, run_id: RunId, status: str, error: Mapping[str, Any] | None = None) -> RunRecord:
+        """End an interactive run as its script says; quiet when it has that end already."""
+        end = _end_status(status)
+        for _ in range(TRIES_AGAINST_OTHER_WRITERS):
+            seen = self._runs.get(run_id)
+            if seen.status is end:
+                return seen
+            if not seen.is_interactive:
+                raise Conflict(
+                    f"Run {run_id} ends with its own process; its status cannot be set to {end}.",
+                    hint="Use cancel to stop it.",
+                )
+            try:
+                ended = self._runs.move(seen, end, **({"error": error} if error else {}))
+            except Conflict:
+                if self._runs.get(run_id).version == seen.version:
+                    raise
+                continue
+            close_open_children(self._runs, ended)
+            return ended
+        raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
+
+    def cancel(self, run_id: RunId) -> RunRecord:
+        """Begin to stop it; quiet when it has ended."""
+        seen = self._runs.get(run_id)
+        if seen.status.is_terminal:
+            return seen
+        if seen.is_interactive:
+            return self.end(run_id, RunStatus.CANCELED.value)
+        self._mover.cancel(run_id)
+        return self._runs.get(run_id)
+
+    def delete(self, run_id: RunId) -> None:
+        """Remove a finished run with its logs; quiet when gone."""
+        self._runs.delete(run_id)
+        self._logs.delete(run_id)
+
+    def has_unfinished(self) -> bool:
+        """Whether a run that we started goes on; interactive ones end when their script says so, perhaps never."""
+        return any(not run.is_interactive for run in self._runs.unfinished())
+
+
+def _end_status(status: str) -> RunStatus:
+    if status not in _ENDS:
+        raise InvalidArgument(f"A run can be ended as Completed, Failed or Canceled, not as {status!r}.")
+    return RunStatus(status)
+
+
+def _strings(value: Any) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise InvalidArgument("tags and properties are objects of strings.")
+    for key, text in value.items():
+        check_text(str(key), "tag or property")
+        check_text(str(text), f"value of {key!r}")
+    return {str(key): None if text is None else str(text) for key, text in value.items()}
+
+
+def _text(value: Any) -> str:
+    return check_text(str(value), "text")
+
+
+def _error(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidArgument("error is an object with 'code' and 'message'.")
+    return value
+
+
+def _lines(value: Any) -> tuple[str, ...]:
+    return tuple(_text(line) for line in ([value] if isinstance(value, str) else value))
+
+
+_ANNOTATIONS: Mapping[str, Callable[[Any], Any]] = {
+    "tags": _strings,
+    "properties": _strings,
+    "display_name": _text,
+    "description": _text,
+    "error": _error,
+    "warnings": _lines,
+}

@@ -1,0 +1,92 @@
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runyard.errors import InvalidArgument, NotFound, RunyardError
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.names import check_asset_name
+from runyard.ports.stores import AssetStore
+from runyard.services.workspaces import Workspaces
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+LONGEST_SECRET_BYTES = 1024 * 1024
+
+
+class Secrets:
+    """Values that lie encrypted in the store; the key is a file of the home that only its owner reads."""
+
+    def __init__(self, assets: AssetStore, workspaces: Workspaces, *, key_file: Path) -> None:
+        self._assets, self._workspaces, self._key_file = assets, workspaces, key_file
+        self._lock = threading.Lock()
+        self._fernet: Fernet | None = None
+
+    def put(self, workspace: str, name: str, value: str) -> None:
+        check_asset_name(AssetKind.SECRET, name)
+        self._workspaces.get(workspace)
+        data = value.encode("utf-8", "surrogatepass")
+        if len(data) > LONGEST_SECRET_BYTES:
+            raise InvalidArgument(f"The secret {name!r} is longer than {LONGEST_SECRET_BYTES} bytes.")
+        body = {"cipher": self._cipher().encrypt(data).decode()}
+        with self._lock:
+            there = self._find(workspace, name)
+            if there is None:
+                self._assets.add(workspace, AssetKind.SECRET, name, body, {})
+            else:
+                self._assets.replace(there, body, {})
+
+    def get(self, workspace: str, name: str) -> str:
+        """Raises NotFound, which names the secret and never a value."""
+        from cryptography.fernet import InvalidToken
+
+        self._workspaces.get(workspace)
+        there = self._find(workspace, name)
+        if there is None:
+            raise NotFound(f"There is no secret {name!r} in workspace {workspace!r}.")
+        try:
+            return self._cipher().decrypt(there.body["cipher"].encode()).decode("utf-8", "surrogatepass")
+        except InvalidToken:
+            raise RunyardError(
+                f"The secret {name!r} cannot be read with the key of this home.", hint="Set it again."
+            ) from None
+
+    def names(self, workspace: str) -> list[str]:
+        self._workspaces.get(workspace)
+        return [asset.name for asset in self._assets.list(workspace, AssetKind.SECRET, latest_only=True)]
+
+    def delete(self, workspace: str, name: str) -> None:
+        self._assets.delete(workspace, AssetKind.SECRET, name)
+
+    def _find(self, workspace: str, name: str) -> Asset | None:
+        try:
+            return self._assets.get(workspace, AssetKind.SECRET, name)
+        except NotFound:
+            return None
+
+    def _cipher(self) -> "Fernet":
+        from cryptography.fernet import Fernet  # 20 ms that most services never need
+
+        if self._fernet is None:
+            self._fernet = Fernet(private_file(self._key_file, Fernet.generate_key))
+        return self._fernet
+
+
+def private_file(path: Path, make: Callable[[], bytes]) -> bytes:
+    """What the file holds, made first if it is not there. Readable by its owner only; all who race read the same."""
+    if not path.exists():
+        beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as new:
+            new.write(make())
+            new.flush()
+            os.fsync(new.fileno())
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            pass
+        finally:
+            beside.unlink()
+    return path.read_bytes()

@@ -1,0 +1,143 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.errors import AlreadyExists, InvalidArgument, NotFound
+from runyard.model.assets import AssetKind
+from runyard.model.files import FileEntry, Snapshot
+from runyard.model.names import check_run_id
+from runyard.model.runs import INTERACTIVE_TARGET, RunEvent, RunId, RunRecord, RunStatus
+from runyard.ports.clock import Clock
+from runyard.ports.controller import RunMover
+from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.definition import check_nodes, check_script, target_of
+from runyard.services.snapshots import Snapshots
+from runyard.services.workspaces import Workspaces
+
+UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a client asks for. `snapshot` is None when no files go along."""
+
+    run_id: str
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: Sequence[FileEntry] | None = None
+    type: str = "azureml.scriptrun"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    display_name: str = ""
+    parent_id: RunId | None = None
+    is_interactive: bool = False
+    allow_large: bool = False
+
+
+class Submissions:
+    def __init__(
+        self,
+        workspaces: Workspaces,
+        runs: RunStore,
+        assets: AssetStore,
+        snapshots: Snapshots,
+        mover: RunMover,
+        clock: Clock,
+    ) -> None:
+        self._workspaces, self._runs, self._assets = workspaces, runs, assets
+        self._snapshots, self._mover, self._clock = snapshots, mover, clock
+
+    def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
+        """Store the run and have it started. Idempotent by `run_id`: a second ask answers with the run as it is."""
+        run_id = RunId(check_run_id(asked.run_id))
+        self._workspaces.ensure_experiment(workspace, experiment)
+        there = self._find(run_id, workspace, experiment)
+        if there is not None:
+            return there
+        snapshot, warnings = self._checked(workspace, asked)
+        new = self._record(run_id, workspace, experiment, asked, snapshot)
+        try:
+            created = self._runs.create(new)
+        except AlreadyExists:
+            return self._find(run_id, workspace, experiment) or self._runs.get(run_id)
+        if warnings:
+            created = self._runs.update(run_id, warnings=tuple(warnings))
+        if asked.is_interactive:
+            self._runs.add_event(run_id, RunEvent(created.created_at, "status", RunStatus.RUNNING.value))
+        else:
+            self._mover.wake(run_id)
+        return created
+
+    def _find(self, run_id: RunId, workspace: str, experiment: str) -> RunRecord | None:
+        try:
+            run = self._runs.get(run_id)
+        except NotFound:
+            return None
+        if (run.workspace, run.experiment) != (workspace, experiment):
+            raise AlreadyExists(
+                f"The run_id {run_id!r} is taken by a run of {run.experiment!r} in workspace {run.workspace!r}.",
+                hint="Choose another run_id.",
+            )
+        return run
+
+    def _checked(self, workspace: str, asked: Submission) -> tuple[Snapshot | None, list[str]]:
+        if not asked.is_interactive:
+            self._check_target(workspace, asked.definition)
+        snapshot, warnings = None, list[str]()
+        if asked.snapshot is not None:
+            snapshot, warnings = self._snapshots.keep(asked.snapshot, allow_large=asked.allow_large)
+        if not asked.is_interactive:
+            check_script(asked.definition, snapshot.entries if snapshot else ())
+        return snapshot, warnings
+
+    def _check_target(self, workspace: str, definition: Mapping[str, Any]) -> None:
+        target = target_of(definition)
+        if target in UNMANAGED_TARGETS:
+            check_nodes(definition, target, max_nodes=1 if target == "local" else None)
+            return
+        computes = self._assets.list(workspace, AssetKind.COMPUTE, latest_only=True)
+        for compute in computes:
+            if compute.name == target:
+                check_nodes(definition, target, max_nodes=int(compute.body.get("max_nodes", 1)))
+                return
+        known = ", ".join(f"'{name}'" for name in sorted({"local", *(compute.name for compute in computes)}))
+        raise NotFound(f"There is no compute target {target!r} in workspace {workspace!r}. Known: {known}.")
+
+    def _record(
+        self, run_id: RunId, workspace: str, experiment: str, asked: Submission, snapshot: Snapshot | None
+    ) -> RunRecord:
+        now = self._clock.now()
+        parent = self._parent(asked.parent_id, workspace)
+        target = INTERACTIVE_TARGET if asked.is_interactive else target_of(asked.definition)
+        properties = dict(asked.properties)
+        if snapshot is not None:
+            properties["ContentSnapshotId"] = snapshot.id
+        if not asked.is_interactive:
+            properties.setdefault("_azureml.ComputeTargetType", "local" if target == "local" else "amlcompute")
+        return RunRecord(
+            id=run_id,
+            workspace=workspace,
+            experiment=experiment,
+            number=0,
+            status=RunStatus.RUNNING if asked.is_interactive else RunStatus.NOT_STARTED,
+            created_at=now,
+            started_at=now if asked.is_interactive else None,
+            type=asked.type,
+            target=target,
+            display_name=asked.display_name,
+            parent_id=parent.id if parent else None,
+            root_id=(parent.root_id or parent.id) if parent else run_id,
+            snapshot_id=snapshot.id if snapshot else None,
+            definition=dict(asked.definition),
+            tags=dict(asked.tags),
+            properties=properties,
+        )
+
+    def _parent(self, parent_id: RunId | None, workspace: str) -> RunRecord | None:
+        if parent_id is None:
+            return None
+        parent = self._runs.get(parent_id)
+        if parent.workspace != workspace:
+            raise InvalidArgument(
+                f"The parent run {parent_id!r} is in workspace {parent.workspace!r}, not in {workspace!r}."
+            )
+        return parent

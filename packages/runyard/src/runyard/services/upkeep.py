@@ -1,0 +1,84 @@
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from runyard.errors import NotFound
+from runyard.model.runs import AttemptId
+from runyard.ports.blobs import BlobStore
+from runyard.ports.clock import Clock
+from runyard.ports.stores import FileStore, RunStore
+from runyard.services.tokens import run_of
+
+
+@dataclass(frozen=True)
+class Freed:
+    blobs: int
+    attempts: int
+    bytes: int
+
+
+class Upkeep:
+    """How much the home holds, and letting go of what nothing names any more."""
+
+    def __init__(self, home: Path, runs: RunStore, files: FileStore, blobs: BlobStore, clock: Clock) -> None:
+        self._home, self._runs, self._files, self._blobs, self._clock = home, runs, files, blobs, clock
+
+    def used(self) -> dict[str, int]:
+        """Bytes per part of the home, by its name there."""
+        with os.scandir(self._home) as entries:
+            return {
+                entry.name: _bytes_below(Path(entry.path)) for entry in sorted(entries, key=lambda entry: entry.name)
+            }
+
+    def collect(self, older_than: timedelta) -> Freed:
+        """Remove blobs nothing names and folders of attempts long ended. Never what a run that goes on may need."""
+        count, size = self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds())
+        attempts = 0
+        for folder in self._dead_attempts(older_than):
+            size += _bytes_below(folder)
+            attempts += 1
+            shutil.rmtree(folder, ignore_errors=True)
+        return Freed(blobs=count, attempts=attempts, bytes=size)
+
+    def _dead_attempts(self, older_than: timedelta) -> Iterator[Path]:
+        root = self._home / "attempts"
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            try:
+                run = self._runs.get(run_of(AttemptId(folder.name)))
+                ended_at = run.ended_at if run.status.is_terminal else None
+                is_old = ended_at is not None and self._clock.now() - ended_at >= older_than
+            except NotFound:
+                is_old = True
+            if is_old and not _is_held(folder / "lock"):
+                yield folder
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a supervisor still works there."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _bytes_below(path: Path) -> int:
+    """As the disk counts them, so that holes and small files are told truly; files that vanish meanwhile are 0."""
+    total = 0
+    with suppress(FileNotFoundError, NotADirectoryError):
+        total += path.lstat().st_blocks * 512
+        if path.is_dir() and not path.is_symlink():
+            with os.scandir(path) as entries:
+                total += sum(_bytes_below(Path(entry.path)) for entry in entries)
+    return total

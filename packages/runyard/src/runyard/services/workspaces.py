@@ -1,0 +1,122 @@
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runyard.errors import AlreadyExists, Conflict, NotFound
+from runyard.model.assets import AssetKind, Experiment, Workspace
+from runyard.model.names import check_experiment_name, check_workspace_name
+from runyard.ports.clock import Clock
+from runyard.ports.stores import AssetStore, RunStore
+
+DEFAULT_DATASTORE = "workspaceblobstore"
+FIRST_DATASTORES = (DEFAULT_DATASTORE, "workspacefilestore")
+
+
+@dataclass(frozen=True)
+class NewWorkspace:
+    """What may be said of a workspace when it is made."""
+
+    subscription_id: str = ""
+    resource_group: str = ""
+    location: str = "local"
+    friendly_name: str = ""
+    description: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class Workspaces:
+    """Workspaces and their experiments."""
+
+    def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock, *, datastores: Path) -> None:
+        self._assets, self._runs, self._clock, self._folder = assets, runs, clock, datastores
+        self._making = threading.Lock()
+
+    def create(self, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
+        """Make it with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
+        check_workspace_name(name)
+        with self._making:
+            try:
+                made = self._assets.create_workspace(self._new(name, given))
+            except AlreadyExists:
+                if not exist_ok:
+                    raise
+                made = self._assets.get_workspace(name)
+            self._ensure_datastores(name)
+        return made
+
+    def get(self, name: str) -> Workspace:
+        try:
+            return self._assets.get_workspace(check_workspace_name(name))
+        except NotFound:
+            known = ", ".join(f"'{workspace.name}'" for workspace in self.list()[:20]) or "none"
+            raise NotFound(
+                f"There is no workspace {name!r}. Known: {known}.", hint="Make it with Workspace.create(name=...)."
+            ) from None
+
+    def list(self) -> Sequence[Workspace]:
+        return self._assets.list_workspaces()
+
+    def delete(self, name: str) -> None:
+        """Refused while a run of it goes on. Its datastore folders stay on the disk; quiet when it is gone."""
+        going_on = [run.id for run in self._runs.unfinished() if run.workspace == name]
+        if going_on:
+            raise Conflict(
+                f"Workspace {name!r} has {len(going_on)} unfinished runs, {going_on[0]} among them.",
+                hint="Cancel them or wait, then delete it.",
+            )
+        self._assets.delete_workspace(name)
+
+    def ensure_experiment(self, workspace: str, name: str) -> Experiment:
+        check_experiment_name(name)
+        self.get(workspace)
+        return self._assets.ensure_experiment(workspace, name)
+
+    def list_experiments(self, workspace: str) -> Sequence[Experiment]:
+        self.get(workspace)
+        return self._assets.list_experiments(workspace)
+
+    def change_experiment(self, workspace: str, name: str, changes: Mapping[str, Any]) -> Experiment:
+        """`tags` are merged (None removes), `description` replaced, `archived` set or lifted."""
+        seen = self.get_experiment(workspace, name)
+        tags = {**seen.tags, **(changes.get("tags") or {})}
+        archived_at = seen.archived_at
+        if "archived" in changes:
+            archived_at = (seen.archived_at or self._clock.now()) if changes["archived"] else None
+        changed = replace(
+            seen,
+            tags={key: value for key, value in tags.items() if value is not None},
+            description=seen.description if changes.get("description") is None else changes["description"],
+            archived_at=archived_at,
+        )
+        self._assets.update_experiment(changed)
+        return changed
+
+    def get_experiment(self, workspace: str, name: str) -> Experiment:
+        for experiment in self.list_experiments(workspace):
+            if experiment.name == name:
+                return experiment
+        raise NotFound(f"There is no experiment {name!r} in workspace {workspace!r}.")
+
+    def _new(self, name: str, given: NewWorkspace) -> Workspace:
+        return Workspace(
+            name=name,
+            id=str(uuid.uuid4()),
+            subscription_id=given.subscription_id,
+            resource_group=given.resource_group,
+            location=given.location or "local",
+            created_at=self._clock.now(),
+            friendly_name=given.friendly_name or name,
+            description=given.description,
+            tags=dict(given.tags),
+        )
+
+    def _ensure_datastores(self, workspace: str) -> None:
+        there = {store.name for store in self._assets.list(workspace, AssetKind.DATASTORE)}
+        for name in FIRST_DATASTORES:
+            if name not in there:
+                (self._folder / workspace / name).mkdir(parents=True, exist_ok=True)
+                body = {"type": "folder", "is_default": name == DEFAULT_DATASTORE}
+                self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})

@@ -1,0 +1,2 @@
+VERSION = "0.1.0"
+WIRE = 1

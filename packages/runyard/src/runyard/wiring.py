@@ -1,0 +1,169 @@
+"""The one place that builds everything."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runyard.blobs.files import FileBlobStore
+from runyard.blobs.logs import FileLogStore
+from runyard.http.app import build_app
+from runyard.http.context import Services
+from runyard.model.assets import AssetKind
+from runyard.model.runs import AttemptId, RunId
+from runyard.ports.blobs import BlobStore, LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.controller import RunMover
+from runyard.ports.stores import RunStore
+from runyard.services.assets import Assets
+from runyard.services.computes import ComputeKind, Computes
+from runyard.services.datastores import Datastores
+from runyard.services.files import Blobs, RunFiles
+from runyard.services.journals import Journals
+from runyard.services.kinds import DatasetKind, DatastoreKind, ModelKind, PlainKind
+from runyard.services.logs import Logs
+from runyard.services.metrics import Metrics
+from runyard.services.notifier import Notifier
+from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.runs import Runs
+from runyard.services.secrets import Secrets
+from runyard.services.snapshots import Snapshots
+from runyard.services.submission import Submissions
+from runyard.services.tokens import Tokens
+from runyard.services.upkeep import Upkeep
+from runyard.services.workspaces import Workspaces
+from runyard.settings import Settings
+from runyard.stores.sql import Stores, open_stores
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class StartedMover(RunMover, Protocol):
+    """The controller as its owner sees it."""
+
+    def start(self) -> None:
+        """Take every unfinished run up where it was left, then begin to move runs on."""
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Foundation:
+    """What services and controller both stand on."""
+
+    settings: Settings
+    stores: Stores
+    runs: RunStore
+    logs: LogStore
+    blobs: BlobStore
+    tokens: Tokens
+    notifier: Notifier
+    clock: Clock
+
+
+@dataclass(frozen=True)
+class Platform:
+    app: "FastAPI"
+    services: Services
+    mover: StartedMover
+    foundation: Foundation
+
+    def close(self) -> None:
+        self.mover.stop()
+        self.foundation.stores.close()
+
+
+def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
+    """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
+    notifier = Notifier()
+    stores = open_stores(settings.store_url)
+    return Foundation(
+        settings=settings,
+        stores=stores,
+        runs=NotifyingRunStore(stores.runs, notifier),
+        logs=NotifyingLogStore(FileLogStore(settings.home / "logs"), notifier),
+        blobs=FileBlobStore(settings.home / "blobs"),
+        tokens=Tokens(owner_token),
+        notifier=notifier,
+        clock=SystemClock(),
+    )
+
+
+def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
+    """`base_url` is where the service will be reached; `stop` ends it and returns at once."""
+    base = lay_foundation(settings, owner_token)
+    mover = build_controller(base)
+    services = build_services(base, mover)
+    app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
+    return Platform(app, services, mover, base)
+
+
+def build_controller(base: Foundation) -> StartedMover:
+    return Unmoved()
+
+
+class Unmoved:
+    """Stands in until the controller is there."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wake(self, run_id: RunId | None = None) -> None: ...
+
+    def cancel(self, run_id: RunId) -> None: ...
+
+    def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"cancel": False}
+
+
+def build_services(base: Foundation, mover: RunMover) -> Services:
+    stores, clock, home = base.stores, base.clock, base.settings.home
+    attempts, datastores = home / "attempts", home / "datastores"
+    workspaces = Workspaces(stores.assets, base.runs, clock, datastores=datastores)
+    files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
+    snapshots = Snapshots(
+        stores.files,
+        base.blobs,
+        clock,
+        warn_bytes=base.settings.snapshot_warn_bytes,
+        max_bytes=base.settings.snapshot_max_bytes,
+    )
+    rules = {
+        AssetKind.MODEL: ModelKind(files, base.blobs),
+        AssetKind.ENVIRONMENT: PlainKind(),
+        AssetKind.DATASET: DatasetKind(),
+        AssetKind.DATASTORE: DatastoreKind(stores.assets, datastores),
+        AssetKind.COMPUTE: ComputeKind(stores.nodes, base.runs, mover),
+    }
+    return Services(
+        workspaces=workspaces,
+        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, mover, clock),
+        runs=Runs(base.runs, stores.metrics, base.logs, mover, clock),
+        journals=Journals(base.runs, stores.metrics, clock),
+        metrics=Metrics(base.runs, stores.metrics),
+        logs=Logs(base.runs, base.logs),
+        files=files,
+        blobs=Blobs(base.blobs, attempts=attempts),
+        snapshots=snapshots,
+        assets=Assets(stores.assets, workspaces, rules),
+        computes=Computes(stores.assets, stores.nodes),
+        datastores=Datastores(stores.assets, folder=datastores, incoming=home / "incoming", attempts=attempts),
+        secrets=Secrets(stores.assets, workspaces, key_file=home / "secrets.key"),
+        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock),
+        mover=mover,
+        tokens=base.tokens,
+        notifier=base.notifier,
+        run_store=base.runs,
+        log_store=base.logs,
+    )
