@@ -18,12 +18,13 @@ class Change(IntFlag):
     CLOSE_WRITE = 0x8
     MOVED_TO = 0x80
     CREATE = 0x100
-    DELETE_SELF = 0x400
     OVERFLOW = 0x4000
     GONE = 0x8000
     ONLY_FOLDERS = 0x01000000
     NO_LINKS = 0x02000000
     FOLDER = 0x40000000
+    FOUND = 0x100000
+    """Ours, not the kernel's: the file was there before anybody watched."""
 
 
 @dataclass(frozen=True)

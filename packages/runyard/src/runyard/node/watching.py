@@ -4,7 +4,9 @@ from pathlib import Path
 
 from runyard.node.inotify import Change, Inotify, Notice
 
-_IN_FOLDER = Change.MODIFY | Change.CLOSE_WRITE | Change.MOVED_TO | Change.CREATE | Change.ONLY_FOLDERS | Change.NO_LINKS
+_IN_FOLDER = (
+    Change.MODIFY | Change.CLOSE_WRITE | Change.MOVED_TO | Change.CREATE | Change.ONLY_FOLDERS | Change.NO_LINKS
+)
 Listener = Callable[[Path, Change], None]
 
 
@@ -30,7 +32,7 @@ class Watcher:
         self._watched[self._inotify.add(folder, _IN_FOLDER)] = (folder, listener, False)
 
     def watch_tree(self, root: Path, listener: Listener) -> None:
-        """Changes anywhere below; folders made later are watched as they come. Files already there are told as CREATE."""
+        """Changes anywhere below; folders made later are watched as they come. Files already there are told as FOUND."""
         folders = [root]
         while folders:
             folder = folders.pop()
@@ -40,7 +42,7 @@ class Watcher:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))
                 else:
-                    listener(Path(entry.path), Change.CREATE)
+                    listener(Path(entry.path), Change.FOUND)
 
     def dispatch(self) -> None:
         """Call the listeners for all changes known now."""

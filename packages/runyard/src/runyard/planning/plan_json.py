@@ -41,4 +41,4 @@ def _known(record: type[Any], body: Json) -> Json:
 
 
 def _frozen(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -1,3 +1,5 @@
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -6,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, Json
+from runyard.node.processes import ProcessId
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
@@ -53,6 +56,27 @@ class AttemptFolder:
                 os.fsync(file.fileno())
         beside.rename(self.root / name)
 
+    def take_lock(self) -> int | None:
+        """The descriptor that holds the attempt's lock from now on, or None while another process has it."""
+        lock = os.open(self.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        return lock
+
+    def supervisor(self) -> ProcessId | None:
+        """The supervisor that signed in last, if it is alive."""
+        signed = self.read("supervisor.json")
+        known = None if signed is None else ProcessId(signed["pid"], signed["started"])
+        return known if known is not None and known.is_alive() else None
+
+    def want_cancel(self, grace_seconds: float) -> None:
+        """The living supervisor, or the next one, ends the attempt; quiet when the attempt is gone."""
+        with contextlib.suppress(FileNotFoundError):
+            self.write("cancel.json", {"grace": grace_seconds})
+
     def delete(self) -> None:
         """Gone for every reader at once; quiet when gone."""
         leaving = self.root.with_name(f".gone-{self.root.name}")
@@ -74,7 +98,9 @@ def attempt_folders(home: Path) -> list[AttemptFolder]:
 
 def _folder_name(attempt_id: str) -> str:
     if not _SAFE.fullmatch(attempt_id):
-        raise InvalidArgument(f"{attempt_id!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'.")
+        raise InvalidArgument(
+            f"{attempt_id!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
+        )
     if len(attempt_id) <= _LONGEST_NAME:
         return attempt_id
     return f"{attempt_id[:120]}-{hashlib.sha256(attempt_id.encode()).hexdigest()[:32]}"

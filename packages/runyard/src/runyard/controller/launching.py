@@ -1,0 +1,104 @@
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runyard.model.assets import AssetKind
+from runyard.model.nodes import Node
+from runyard.model.plan import EnvironmentSpec
+from runyard.model.runs import AttemptId, RunId, RunRecord
+from runyard.planning.data import dataset_ids, plan_data
+from runyard.planning.environment import plan_environment
+from runyard.planning.gpus import Gpu, GpuShare, share_gpus
+from runyard.planning.launch import Resources, plan_preparation, plan_run
+from runyard.planning.variables import Place, submitter_variables
+from runyard.ports.engine import Engine
+from runyard.ports.environments import EnvironmentBuilder
+from runyard.ports.stores import AssetStore, FileStore
+from runyard.services.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What launches need beside the run itself."""
+
+    assets: AssetStore
+    files: FileStore
+    engine: Engine
+    tokens: Tokens
+    url: Callable[[], str]
+    datastore_folder: Callable[[str, str], Path]
+    """Of a workspace and a datastore's name. Raises NotFound."""
+    environments: Callable[[Mapping[str, str]], EnvironmentBuilder]
+    """The builder that sees the submitter's variables."""
+    gpus: tuple[Gpu, ...] = ()
+
+
+class Launching:
+    """Turns runs into plans and hands them to the engine. What cannot be planned raises RunyardError with words for the user."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    def has_environment(self, run: RunRecord) -> bool:
+        """Whether the run can start without building anything first."""
+        spec = self._environment(run, self._share(run, (), 1))
+        if spec.user_managed:
+            return True
+        return self._around.environments(submitter_variables(run.definition)).find(spec) is not None
+
+    def prepare(self, run: RunRecord) -> None:
+        """Have the environment built. Safe to repeat for the same attempt."""
+        gpus = self._share(run, (), 1)
+        self._around.engine.submit(plan_preparation(run, self._resources(run, gpus, ())))
+
+    def launch(self, run: RunRecord, nodes: tuple[Node, ...], most_nodes: int) -> None:
+        """Have the run started on these nodes, or on this machine as it is. Safe to repeat for the same attempt."""
+        gpus = self._share(run, nodes, most_nodes)
+        self._around.engine.submit(plan_run(run, self._resources(run, gpus, nodes)))
+
+    def _resources(self, run: RunRecord, gpus: GpuShare, nodes: tuple[Node, ...]) -> Resources:
+        around = self._around
+        attempt_id = attempt_of(run)
+        return Resources(
+            attempt_id=attempt_id,
+            place=Place(
+                workspace=around.assets.get_workspace(run.workspace),
+                experiment_id=around.assets.ensure_experiment(run.workspace, run.experiment).id,
+                url=around.url(),
+                run_token=around.tokens.run_token(run.id),
+            ),
+            node_token=around.tokens.node_token(attempt_id),
+            environment=self._environment(run, gpus),
+            addresses=tuple(node.address for node in nodes) or ("127.0.0.1",),
+            gpus=gpus,
+            code=around.files.get_snapshot(run.snapshot_id).entries if run.snapshot_id else (),
+            data=plan_data(
+                run.definition, self._datasets(run), lambda name: around.datastore_folder(run.workspace, name)
+            ),
+        )
+
+    def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
+        return plan_environment(run.definition, gpu_present=gpus.has_gpus)
+
+    def _share(self, run: RunRecord, nodes: tuple[Node, ...], most_nodes: int) -> GpuShare:
+        slots = [slot_of(node) for node in nodes] or [0]
+        return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=most_nodes)
+
+    def _datasets(self, run: RunRecord) -> dict[str, Mapping[str, Any]]:
+        get = self._around.assets.get_by_id
+        return {id: get(run.workspace, AssetKind.DATASET, id).body for id in dataset_ids(run.definition)}
+
+
+def attempt_of(run: RunRecord) -> AttemptId:
+    """The name of the run's present attempt."""
+    return attempt_id(run.id, run.attempt)
+
+
+def attempt_id(run_id: RunId, number: int) -> AttemptId:
+    return AttemptId(f"{run_id}.{number}")
+
+
+def slot_of(node: Node) -> int:
+    """Its number within the cluster, from 0; node names end in it."""
+    return int(node.name.rpartition("-")[2])

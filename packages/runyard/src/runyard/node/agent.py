@@ -1,0 +1,199 @@
+"""The warm agent: one small process per home folder that forks a supervisor when asked.
+
+It has one thread and no event framework, since it forks. `python -m runyard.node.agent HOME [READY_FD]`
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from runyard.errors import Json, RunyardError
+from runyard.node import data as _data  # noqa: F401  loaded before the fork, so that no supervisor has to
+from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
+from runyard.node.attempt import AttemptFolder, attempt_folders
+from runyard.node.event_loop import EventLoop, now
+from runyard.node.supervisor import supervise
+from runyard.node.version import node_version
+
+_IDLE_SECONDS = 30 * 60
+_MOST_RESTARTS = 5
+_LOCK_RETRY_SECONDS = 0.05
+
+
+def main(home: Path, ready_fd: int | None) -> int:
+    """Serve until idle for half an hour. Returns ANOTHER_AGENT at once when the home has an agent already."""
+    lock = os.open(home / "agent.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return ANOTHER_AGENT
+    agent = Agent(home, lock)
+    agent.listen()
+    if ready_fd is not None:
+        os.close(ready_fd)
+    agent.serve()
+    return 0
+
+
+class Agent:
+    def __init__(self, home: Path, lock: int) -> None:
+        self._home, self._lock, self._version = home, lock, node_version()
+        self._loop = EventLoop()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._children: dict[int, str] = {}
+        self._strangers: dict[int, str] = {}
+        self._restarts: dict[str, int] = {}
+        self._again: dict[str, float] = {}
+        self._last_busy = now()
+        self._is_leaving = False
+
+    def listen(self) -> None:
+        """Open the socket and look after the attempts that an earlier agent left."""
+        (self._home / "agent.sock").unlink(missing_ok=True)
+        with socket_address(self._home) as path:
+            self._listener.bind(path)
+        os.chmod(self._home / "agent.sock", 0o600)
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        self._loop.on_readable(self._listener, self._accept)
+        beside = self._home / f".agent.json.{os.getpid()}"
+        beside.write_text(json.dumps({"pid": os.getpid(), "version": self._version}), encoding="utf-8")
+        beside.rename(self._home / "agent.json")
+        for folder in attempt_folders(self._home):
+            self._start(folder)
+
+    def serve(self) -> None:
+        while not self._is_leaving:
+            self._loop.wait(self._seconds_to_next())
+            for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
+                self._ended(self._children.pop(pid))
+            for attempt_id in [attempt_id for attempt_id, at in self._again.items() if at <= now()]:
+                del self._again[attempt_id]
+                self._start(AttemptFolder(self._home, attempt_id))
+            if self._children or self._strangers or self._again:
+                self._last_busy = now()
+            elif now() - self._last_busy >= _IDLE_SECONDS:
+                self._is_leaving = True
+        with contextlib.suppress(FileNotFoundError):
+            (self._home / "agent.sock").unlink()
+
+    def _seconds_to_next(self) -> float:
+        times = [self._last_busy + _IDLE_SECONDS, *self._again.values()]
+        return max(0.01, min(times) - now())
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        with connection:
+            connection.settimeout(2.0)
+            # A caller who went away is the caller's affair.
+            with contextlib.suppress(OSError):
+                answer = self._answer(read_line(connection))
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, line: bytes) -> Json:
+        try:
+            request = json.loads(line)
+            return self._do(request["op"], request)
+        except RunyardError as e:
+            return {"error": str(e)}
+        except (ValueError, KeyError, TypeError) as e:
+            return {"error": f"Not a request: {type(e).__name__}: {e}"}
+
+    def _do(self, op: str, request: Json) -> Json:
+        if op in ("start", "recover"):
+            return {"pid": self._start(AttemptFolder(self._home, request["attempt"]))}
+        if op == "cancel":
+            AttemptFolder(self._home, request["attempt"]).want_cancel(float(request["grace"]))
+            return {}
+        if op == "status":
+            attempts = {attempt_id: pid for pid, attempt_id in self._children.items()}
+            return {"pid": os.getpid(), "version": self._version, "attempts": attempts}
+        if op == "exit":
+            self._is_leaving = True
+            return {}
+        raise ValueError(f"unknown op {op!r}")
+
+    def _start(self, folder: AttemptFolder) -> int | None:
+        """Fork a supervisor, unless the attempt has one or is gone. Its pid, or None."""
+        lock = folder.take_lock() if folder.exists() else None
+        if lock is None:
+            self._follow_other(folder)
+            return None
+        pid = os.fork()
+        if pid == 0:
+            self._become_supervisor(folder, lock)
+        os.close(lock)
+        self._children[pid] = folder.attempt_id
+        self._last_busy = now()
+        return pid
+
+    def _follow_other(self, folder: AttemptFolder) -> None:
+        """A living supervisor of an earlier agent is not our child, but its end can be seen all the same."""
+        followed = {*self._children.values(), *self._strangers.values()}
+        if folder.attempt_id in followed or not folder.exists():
+            return
+        supervisor = folder.supervisor()
+        if supervisor is None:
+            # Somebody holds the lock for a moment only, to see whether it is held.
+            self._again[folder.attempt_id] = now() + _LOCK_RETRY_SECONDS
+            return
+        try:
+            pidfd = os.pidfd_open(supervisor.pid)
+        except OSError:
+            return
+        self._strangers[pidfd] = folder.attempt_id
+        self._loop.on_readable(pidfd, lambda: self._stranger_ended(pidfd))
+
+    def _stranger_ended(self, pidfd: int) -> None:
+        self._loop.forget(pidfd)
+        os.close(pidfd)
+        self._ended(self._strangers.pop(pidfd))
+
+    def _ended(self, attempt_id: str) -> None:
+        """A supervisor that leaves its folder behind was killed before its attempt had an end."""
+        if not AttemptFolder(self._home, attempt_id).exists():
+            self._restarts.pop(attempt_id, None)
+            return
+        restarts = self._restarts[attempt_id] = self._restarts.get(attempt_id, 0) + 1
+        if restarts <= _MOST_RESTARTS:
+            self._again[attempt_id] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
+
+    def _become_supervisor(self, folder: AttemptFolder, lock: int) -> None:
+        status = 1
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            self._listener.close()
+            os.close(self._lock)
+            for pidfd in self._strangers:
+                os.close(pidfd)
+            _redirect_output(folder)
+            supervise(self._home, folder.attempt_id, lock)
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+
+def _redirect_output(folder: AttemptFolder) -> None:
+    log = os.open(folder.supervisor_log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, nothing), (1, log), (2, log)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+
+
+if __name__ == "__main__":
+    ready = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    sys.exit(main(Path(sys.argv[1]), ready))

@@ -1,0 +1,132 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from runyard.model.runs import RunId
+from runyard.node.attempt import AttemptFolder
+from runyard.node.courier import Courier, Parcel, files_below, is_sendable
+from runyard.node.deliveries import Deliveries
+from runyard.node.event_loop import now
+from runyard.node.inotify import Change
+from runyard.node.watching import Watcher
+
+_AFTER_CLOSE, _AFTER_WRITE, _AFTER_SENT = 0.02, 1.0, 2.0
+_RESCAN_SECONDS = 5.0
+_WRITTEN = Change.CLOSE_WRITE | Change.MOVED_TO
+OUTPUTS, LOGS = "outputs", "logs"
+
+
+class Collection:
+    """Finds what a run writes, as it is written, and hands it on: raw logs, journals, uploads, ./logs and ./outputs."""
+
+    def __init__(
+        self, folder: AttemptFolder, run_id: RunId, watcher: Watcher, deliveries: Deliveries, courier: Courier
+    ) -> None:
+        self._folder, self._run_id = folder, run_id
+        self._watcher, self._deliveries, self._courier = watcher, deliveries, courier
+        self._due: dict[Path, float] = {}
+        self._offered: set[Path] = set()
+        self._flushes: list[tuple[Path, Callable[[], bool]]] = []
+        self._rescan_at = 0.0
+
+    def watch(self) -> None:
+        """From now on; what is there already is found too."""
+        for name in (OUTPUTS, LOGS):
+            (self._folder.work / name).mkdir(exist_ok=True)
+        self._watcher.watch_folder(self._folder.std, self._std_changed)
+        self._watcher.watch_folder(self._folder.journals, self._journal_changed)
+        self._watcher.watch_folder(self._folder.work, self._work_changed)
+        self._watcher.watch_tree(self._folder.uploads, self._upload_changed)
+        self._watcher.watch_tree(self._folder.work / LOGS, self._log_changed)
+        self._watcher.watch_tree(self._folder.work / OUTPUTS, self._output_changed)
+
+    def seconds_to_next(self) -> float | None:
+        """When `hand_over` is worth calling; None for not before something changes."""
+        times = list(self._due.values())
+        if not self._watcher.is_whole:
+            times.append(self._rescan_at)
+        return max(0.0, min(times) - now()) if times else None
+
+    def hand_over(self) -> None:
+        """Give on the files that have come to rest, and answer flushes whose time has come."""
+        if self._watcher.missed or (not self._watcher.is_whole and now() >= self._rescan_at):
+            self._watcher.missed = False
+            self._rescan_at = now() + _RESCAN_SECONDS
+            self.sweep()
+        for name in self._deliveries.logs.rewritten:
+            self._due[self._folder.work / name] = now() + _AFTER_WRITE
+        self._deliveries.logs.rewritten.clear()
+        resting = [path for path, due in self._due.items() if due <= now()]
+        for path in resting:
+            del self._due[path]
+        self._offered.update(resting)
+        self._courier.offer([self._parcel(path) for path in resting if is_sendable(path, self._folder.work)])
+        self._answer_flushes()
+
+    def sweep(self) -> None:
+        """Look at everything, whether the kernel told of it or not."""
+        for path in self._folder.std.iterdir():
+            self._std_changed(path, Change.MODIFY)
+        for path in self._folder.journals.iterdir():
+            self._journal_changed(path, Change.FOUND)
+        for parcel in files_below(self._run_id, self._folder.work, LOGS):
+            self._log_changed(parcel.file, Change.MODIFY)
+        self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
+        for run_folder in self._folder.uploads.iterdir():
+            self._courier.offer(list(files_below(RunId(run_folder.name), run_folder, ".", remove_after=True)))
+        self._due.clear()
+
+    def _std_changed(self, path: Path, change: Change) -> None:
+        self._deliveries.logs.files.changed(f"azureml-logs/{path.name}", path)
+
+    def _journal_changed(self, path: Path, change: Change) -> None:
+        if not path.name.startswith("flush-"):
+            self._deliveries.journals.changed(path)
+        elif change & (Change.CREATE | Change.FOUND) and path not in [flush for flush, _ in self._flushes]:
+            self._begin_flush(path)
+
+    def _work_changed(self, path: Path, change: Change) -> None:
+        """A script may remove ./outputs or ./logs and make it anew."""
+        if path.name == OUTPUTS and change & Change.FOLDER:
+            self._watcher.watch_tree(path, self._output_changed)
+        elif path.name == LOGS and change & Change.FOLDER:
+            self._watcher.watch_tree(path, self._log_changed)
+
+    def _log_changed(self, path: Path, change: Change) -> None:
+        name = path.relative_to(self._folder.work).as_posix()
+        known = self._deliveries.logs.files.find(name)
+        if known is not None and known.was_rewritten:
+            self._output_changed(path, change)
+        elif known is not None or is_sendable(path, self._folder.work):
+            self._deliveries.logs.files.changed(name, path)
+
+    def _output_changed(self, path: Path, change: Change) -> None:
+        if path in self._offered:
+            wait = _AFTER_SENT
+        else:
+            wait = _AFTER_CLOSE if change & _WRITTEN else _AFTER_WRITE
+        self._due[path] = now() + wait
+
+    def _upload_changed(self, path: Path, change: Change) -> None:
+        if change & (Change.MOVED_TO | Change.FOUND) and is_sendable(path, self._folder.uploads):
+            self._courier.offer([self._parcel(path)])
+
+    def _parcel(self, path: Path) -> Parcel:
+        if path.is_relative_to(self._folder.uploads):
+            run_id, *rest = path.relative_to(self._folder.uploads).parts
+            return Parcel(RunId(run_id), self._folder.uploads / run_id, "/".join(rest), remove_after=True)
+        return Parcel(self._run_id, self._folder.work, path.relative_to(self._folder.work).as_posix())
+
+    def _begin_flush(self, path: Path) -> None:
+        self._flushes.append((path, lambda: False))
+        self.sweep()
+        self._flushes.pop()
+        logs, journals = self._deliveries.logs.files, self._deliveries.journals.files
+        log_marks, journal_marks = logs.marks(), journals.marks()
+        self._flushes.append((path, lambda: logs.reached(log_marks) and journals.reached(journal_marks)))
+
+    def _answer_flushes(self) -> None:
+        for flush in list(self._flushes):
+            path, is_reached = flush
+            if self._courier.is_idle and is_reached():
+                path.unlink(missing_ok=True)
+                self._flushes.remove(flush)

@@ -1,0 +1,191 @@
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.errors import BlobsMissing, Json, RunyardError
+from runyard.model.runs import RunId
+from runyard.node.service_client import ServiceAway, ServiceClient, quoted
+
+_BATCH_FILES, _BATCH_BYTES = 1000, 256 << 20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A file for a run's history. `path` is relative to `root` and is its name there."""
+
+    run_id: RunId
+    root: Path
+    path: str
+    remove_after: bool = False
+
+    @property
+    def file(self) -> Path:
+        return self.root / self.path
+
+
+class Courier:
+    """Hands files over to the service in a thread of its own, so that a large one holds up no log line.
+
+    A file is sent again only when it changed since. `wake` is called after every batch.
+    """
+
+    def __init__(self, client: ServiceClient, wake: Callable[[], None]) -> None:
+        self._client, self._wake = client, wake
+        self._waiting: dict[Parcel, None] = {}
+        self._sent: dict[Parcel, tuple[int, int, int]] = {}
+        self._change = threading.Condition()
+        self._is_busy = False
+        self._shares_files: bool | None = None
+        self.refused: dict[str, str] = {}
+        self.trouble = ""
+        self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
+        self._started = False
+
+    def offer(self, parcels: list[Parcel]) -> None:
+        """Deliver these, unless they are as they were when last delivered."""
+        if not parcels:
+            return
+        with self._change:
+            self._waiting.update(dict.fromkeys(parcels))
+            self._is_busy = True
+            if not self._started:
+                self._started = True
+                self._thread.start()
+            self._change.notify()
+
+    @property
+    def is_idle(self) -> bool:
+        with self._change:
+            return not self._is_busy
+
+    def retry_now(self) -> None:
+        with self._change:
+            self._change.notify()
+
+    def _work(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            with self._change:
+                self._is_busy = bool(self._waiting)
+                if not self._is_busy:
+                    self._wake()
+                    self._change.wait_for(lambda: bool(self._waiting))
+                    self._is_busy = True
+                batch = self._next_batch()
+            try:
+                self._deliver(batch)
+                pause, self.trouble = _FIRST_PAUSE, ""
+            except ServiceAway as e:
+                self.trouble = str(e)
+                with self._change:
+                    self._waiting = {**dict.fromkeys(batch), **self._waiting}
+                    self._change.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _next_batch(self) -> dict[Parcel, tuple[int, int, int]]:
+        batch: dict[Parcel, tuple[int, int, int]] = {}
+        room = _BATCH_BYTES
+        for parcel in list(self._waiting):
+            first = next(iter(batch), parcel)
+            if len(batch) >= _BATCH_FILES or room <= 0:
+                break
+            if (parcel.run_id, parcel.root) != (first.run_id, first.root):
+                continue
+            del self._waiting[parcel]
+            mark = _mark(parcel)
+            if mark is not None and self._sent.get(parcel) != mark:
+                batch[parcel] = mark
+                room -= mark[0]
+        return batch
+
+    def _deliver(self, batch: dict[Parcel, tuple[int, int, int]]) -> None:
+        if not batch:
+            return
+        parcels = list(batch)
+        try:
+            self._send(parcels)
+        except RunyardError as e:
+            self._deliver_halves(batch, e)
+            return
+        self._sent.update(batch)
+        for parcel in parcels:
+            if parcel.remove_after:
+                parcel.file.unlink(missing_ok=True)
+
+    def _deliver_halves(self, batch: dict[Parcel, tuple[int, int, int]], error: RunyardError) -> None:
+        """One bad file must not keep the others out."""
+        if len(batch) == 1:
+            parcel, mark = batch.popitem()
+            if parcel.file.exists():
+                self.refused[parcel.path] = str(error)
+                self._sent[parcel] = mark
+            return
+        items = list(batch.items())
+        middle = len(items) // 2
+        self._deliver(dict(items[:middle]))
+        self._deliver(dict(items[middle:]))
+
+    def _send(self, parcels: list[Parcel]) -> None:
+        address = f"/runs/{quoted(parcels[0].run_id)}/files"
+        if self._by_path():
+            body: Json = {"root": str(parcels[0].root), "paths": [parcel.path for parcel in parcels]}
+            self._client.ask("POST", f"{address}/adopt", body)
+            return
+        entries = [_entry(parcel) for parcel in parcels]
+        try:
+            self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
+        except BlobsMissing as e:
+            self._send_blobs(parcels, entries, set(e.facts["sha256"]))
+            self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
+
+    def _by_path(self) -> bool:
+        if self._shares_files is None:
+            self._shares_files = bool(self._client.ask("GET", "/health").get("shares_files"))
+        return self._shares_files
+
+    def _send_blobs(self, parcels: list[Parcel], entries: list[list[str | int]], missing: set[str]) -> None:
+        for parcel, (_, sha256, size, _) in zip(parcels, entries, strict=True):
+            if sha256 in missing:
+                with parcel.file.open("rb") as file:
+                    self._client.call("PUT", f"/blobs/{sha256}", file, size=int(size))
+
+
+def files_below(run_id: RunId, root: Path, folder: str, *, remove_after: bool = False) -> Iterator[Parcel]:
+    """Every plain file in `root/folder` and below. Links are followed to files that lie below `root`, and only to those."""
+    for path, _, names in os.walk(root / folder):
+        for name in names:
+            file = Path(path) / name
+            if is_sendable(file, root):
+                yield Parcel(run_id, root, file.relative_to(root).as_posix(), remove_after)
+
+
+def is_sendable(file: Path, root: Path) -> bool:
+    """A plain file, or a link to one below `root`; its name must be text."""
+    try:
+        file.as_posix().encode("utf-8")
+        return file.is_file() and (not file.is_symlink() or file.resolve().is_relative_to(root.resolve()))
+    except (OSError, UnicodeEncodeError):
+        return False
+
+
+def _mark(parcel: Parcel) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(parcel.file)
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _entry(parcel: Parcel) -> list[str | int]:
+    digest, size = hashlib.sha256(), 0
+    with parcel.file.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            size += len(piece)
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    return [parcel.path, digest.hexdigest(), size, mode]

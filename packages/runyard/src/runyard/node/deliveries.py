@@ -1,0 +1,89 @@
+from collections import deque
+from collections.abc import Callable
+
+from runyard.errors import Json, RunyardError
+from runyard.model.runs import AttemptId, RunId
+from runyard.node.event_loop import now
+from runyard.node.journals import JournalShipping
+from runyard.node.logs import LogShipping
+from runyard.node.service_client import ServiceAway, ServiceClient, quoted
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_NOTED_AFTER_SECONDS = 5.0
+
+
+class Deliveries:
+    """Reports, logs and journals on their way to the service, tried again for as long as it takes.
+
+    `on_cancel` is called when the service answers a report with the wish to stop.
+    """
+
+    def __init__(
+        self, run_id: RunId, attempt_id: AttemptId, client: ServiceClient, on_cancel: Callable[[], None]
+    ) -> None:
+        self._client, self._on_cancel = client, on_cancel
+        self._address = f"/attempts/{quoted(attempt_id)}/report"
+        self.logs, self.journals = LogShipping(run_id), JournalShipping()
+        self._reports: deque[Json] = deque()
+        self._pause, self._retry_at, self._away_since = _FIRST_PAUSE, 0.0, 0.0
+        self._must_resume = False
+        self.warnings: list[str] = []
+
+    def report(self, state: str, **facts: object) -> None:
+        """Reports arrive in the order they were made."""
+        self._reports.append({"state": state, "node": 0, **facts})
+
+    def resume_from_service(self) -> None:
+        """Ask first what an earlier supervisor has delivered."""
+        self._must_resume = True
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._reports) or self.logs.files.pending or self.journals.files.pending
+
+    def seconds_to_next(self) -> float | None:
+        """When `ship` is worth calling; None when there is nothing to do."""
+        return max(0.0, self._retry_at - now()) if self.pending else None
+
+    def retry_now(self) -> None:
+        """The service may be back."""
+        self._retry_at, self._pause = 0.0, _FIRST_PAUSE
+
+    def ship(self) -> None:
+        """One round: waiting reports, then a piece of every log and journal that has more."""
+        try:
+            self._ship()
+            self._note_return()
+        except ServiceAway as e:
+            self._away_since = self._away_since or now()
+            self._trouble = str(e)
+            self._retry_at = now() + self._pause
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    _trouble = ""
+
+    def _ship(self) -> None:
+        if self._must_resume:
+            self.logs.resume(self._client)
+            self.journals.resume(self._client)
+            self._must_resume = False
+        while self._reports:
+            self._send_report(self._reports[0])
+            self._reports.popleft()
+        self.logs.ship(self._client)
+        self.journals.ship(self._client)
+
+    def _send_report(self, body: Json) -> None:
+        try:
+            answer = self._client.ask("POST", self._address, body)
+        except RunyardError:
+            # Refused for good: the run was deleted, or has ended in another way. The logs still count.
+            return
+        if answer.get("cancel"):
+            self._on_cancel()
+
+    def _note_return(self) -> None:
+        if self._away_since and now() - self._away_since > _NOTED_AFTER_SECONDS:
+            seconds = now() - self._away_since
+            self.warnings.append(f"Nothing could be delivered for {seconds:.0f} s: {self._trouble}")
+        self._pause, self._away_since = _FIRST_PAUSE, 0.0

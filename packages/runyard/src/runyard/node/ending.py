@@ -1,0 +1,89 @@
+import os
+import re
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runyard.errors import Json
+
+_TAIL_BYTES, _TAIL_LINES = 64 << 10, 20
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?")
+
+
+@dataclass
+class Ending:
+    """How an attempt ended, as it is reported."""
+
+    outcome: str
+    phase: str
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool = False
+    error: Json | None = None
+    rank: int = 0
+    tail: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def canceled(phase: str, why: str = "") -> Ending:
+    error = {"code": "UserError", "message": why} if why else None
+    return Ending("canceled", phase, error=error)
+
+
+def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
+    return Ending("failed", phase, error={"code": code, "message": message})
+
+
+def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) -> Ending:
+    """What the wait status of the script and the last of its log tell."""
+    tail = last_of(log)
+    code = os.waitstatus_to_exitcode(status)
+    ending = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
+    if code == 0:
+        return ending
+    ending.tail = "\n".join(tail.splitlines()[-_TAIL_LINES:])
+    if code < 0:
+        ending.signal, ending.exit_code = -code, 128 - code
+        ending.oom = memory_ran_out and ending.signal == signal.SIGKILL
+        message = _killed(ending.signal, ending.oom)
+    else:
+        raised = last_raised(tail)
+        message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
+    ending.error = {"code": "UserError", "message": message}
+    return ending
+
+
+def last_raised(text: str) -> str:
+    """`Type: text` of the last traceback, "" when there is none."""
+    start = text.rfind(_TRACEBACK)
+    if start < 0:
+        return ""
+    # Frames are indented; the first line that is not names the exception.
+    for line in text[start + len(_TRACEBACK) :].splitlines():
+        found = _RAISED.fullmatch(line.rstrip())
+        if found:
+            return f"{found[1]}: {found[2]}" if found[2] else found[1]
+    return ""
+
+
+def last_of(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _killed(number: int, oom: bool) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "an unnamed signal"
+    killed = f"User program was killed by signal {number} ({name})"
+    if oom:
+        return f"{killed}: the machine ran out of memory. Use smaller batches or a larger machine."
+    if number == signal.SIGKILL:
+        return f"{killed} (out of memory?)."
+    return f"{killed}."

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+from runyard.errors import Conflict, RunyardError
+from runyard.node.growing_file import GrowingFile, GrowingFiles
+from runyard.node.service_client import ServiceClient, quoted
+
+_PIECE_BYTES = 1 << 19
+_LONGEST_LINE_BYTES = 64 << 20
+_SUFFIX = ".jsonl"
+
+
+class JournalShipping:
+    """Sends what the run's processes logged: whole lines of `RUN_ID~RANK-PID-RANDOM.jsonl`, in order.
+
+    A journal that the service refuses is left and named in `refused`.
+    """
+
+    def __init__(self) -> None:
+        self.files = GrowingFiles()
+        self.refused: dict[str, str] = {}
+
+    def changed(self, path: Path) -> None:
+        name = path.name.removesuffix(_SUFFIX)
+        if path.name.endswith(_SUFFIX) and "~" in name and name not in self.refused:
+            self.files.changed(name, path)
+
+    def resume(self, client: ServiceClient) -> None:
+        """Learn what has been delivered. Raises ServiceAway."""
+        for run_id in {_run_of(name) for name, _ in self.files.all()}:
+            delivered = client.ask("GET", f"/runs/{quoted(run_id)}/journals")
+            for name, journal in self.files.all():
+                if _run_of(name) == run_id:
+                    journal.resume(int(delivered.get(name, 0)))
+
+    def ship(self, client: ServiceClient) -> None:
+        """One piece of every changed journal. Raises ServiceAway; what was not acknowledged is sent again."""
+        for name, journal in self.files.unsettled():
+            piece = _whole_lines(journal)
+            if piece:
+                self._send(client, name, journal, piece)
+            if not piece or not journal.has_more():
+                self.files.settled(name)
+
+    def _send(self, client: ServiceClient, name: str, journal: GrowingFile, piece: bytes) -> None:
+        address = f"/runs/{quoted(_run_of(name))}/journals/{quoted(name)}?offset={journal.offset}"
+        try:
+            client.call("POST", address, piece)
+            journal.advance(piece)
+        except Conflict:
+            self.resume(client)
+        except RunyardError as e:
+            self.refused[name] = str(e)
+            self.files.settled(name)
+
+
+def _run_of(name: str) -> str:
+    return name.partition("~")[0]
+
+
+def _whole_lines(journal: GrowingFile) -> bytes:
+    """Up to the last line end: the rest of a line is written by the next write, or was lost with its process."""
+    most = _PIECE_BYTES
+    while True:
+        piece = journal.read(most)
+        end = piece.rfind(b"\n") + 1
+        if end or len(piece) < most or most >= _LONGEST_LINE_BYTES:
+            return piece[:end]
+        most *= 8

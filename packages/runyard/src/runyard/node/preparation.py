@@ -1,0 +1,146 @@
+"""What happens on a node before the script starts: its code, its interpreter, its data.
+
+It all runs in a child of the supervisor, which can therefore go on listening, and end it at any moment.
+"""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from runyard.blobs.files import FileBlobStore
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import Json, RunyardError
+from runyard.model.plan import LaunchPlan
+from runyard.node.attempt import AttemptFolder
+from runyard.node.code import place_code
+from runyard.node.processes import die_with_parent
+from runyard.node.service_client import ServiceClient
+from runyard.ports.environments import BuiltEnvironment
+
+BUILD_LOG = "20_image_build_log.txt"
+
+
+@dataclass
+class Prepared:
+    """What the script is to be started with."""
+
+    python: str
+    environment_key: str = ""
+    lock: str = ""
+    data: dict[str, str] = field(default_factory=dict)
+
+
+class Preparation:
+    """The child and what it has told so far. `fileno` is readable when there is news for `read`."""
+
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, kept_out: int) -> None:
+        """`kept_out` is a descriptor the child must not hold: the attempt's lock."""
+        self.step, self.done, self.error = "code", None, None
+        self._unread = b""
+        self.is_over = False
+        self._pipe, write_end = os.pipe2(os.O_CLOEXEC)
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(kept_out)
+            _be_the_child(folder, plan, write_end, parent)
+        os.close(write_end)
+        os.set_blocking(self._pipe, False)
+
+    step: str
+    done: Prepared | None
+    error: Json | None
+
+    def fileno(self) -> int:
+        return self._pipe
+
+    def read(self) -> None:
+        """Take in the news."""
+        try:
+            while piece := os.read(self._pipe, 1 << 16):
+                self._unread += piece
+        except BlockingIOError:
+            pass
+        else:
+            self.is_over = True
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+
+    def close(self) -> None:
+        os.close(self._pipe)
+
+    def _take(self, news: Json) -> None:
+        self.step = news.get("step", self.step)
+        self.error = news.get("error", self.error)
+        if "done" in news:
+            self.done = Prepared(**news["done"])
+
+
+def _be_the_child(folder: AttemptFolder, plan: LaunchPlan, pipe: int, parent: int) -> None:
+    die_with_parent(parent)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with os.fdopen(pipe, "w", encoding="utf-8") as news:
+        try:
+            prepared = prepare(folder, plan, lambda step: _tell(news, {"step": step}))
+            _tell(news, {"done": vars(prepared)})
+        except RunyardError as e:
+            _tell(news, {"error": {"code": "UserError", "message": str(e)}})
+        except BaseException as e:  # the supervisor must hear of everything
+            traceback.print_exc(file=sys.stderr)
+            _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {e}"}})
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _tell(news: IO[str], body: Json) -> None:
+    news.write(json.dumps(body) + "\n")
+    news.flush()
+
+
+def prepare(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], None]) -> Prepared:
+    """Bring everything into the attempt's folder. Raises RunyardError with words for the user."""
+    if plan.kind == "run":
+        client = ServiceClient(folder.home, plan.token)
+        place_code(plan.code, folder.work, FileBlobStore(folder.home / "blobs"), client)
+    built = _environment(folder, plan, at_step)
+    prepared = Prepared(str(built.python), built.key, built.lock)
+    if plan.data:
+        at_step("data")
+        prepared.data = _data(folder, plan)
+    return prepared
+
+
+def _environment(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], None]) -> BuiltEnvironment:
+    spec = plan.environment
+    if spec.user_managed:
+        return BuiltEnvironment(key="", python=Path(spec.python), lock="")
+    environments = UvEnvironments(folder.home / "environments", _variables(plan))
+    found = environments.find(spec)
+    if found is not None:
+        return found
+    at_step("environment")
+    with (folder.std / BUILD_LOG).open("a", encoding="utf-8", buffering=1) as log:
+        return environments.ensure(spec, lambda line: print(line, file=log))
+
+
+def _data(folder: AttemptFolder, plan: LaunchPlan) -> dict[str, str]:
+    from runyard.node.data import DataCache, bring  # pulls in urllib, which few runs need
+
+    cache = DataCache(folder.home / "data-cache")
+    with (folder.std / BUILD_LOG).open("a", encoding="utf-8", buffering=1) as log:
+        return {
+            item.name: str(bring(item, folder.root, cache, _variables(plan), lambda line: print(line, file=log)))
+            for item in plan.data
+        }
+
+
+def _variables(plan: LaunchPlan) -> dict[str, str]:
+    return {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id}

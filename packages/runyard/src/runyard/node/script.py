@@ -1,0 +1,81 @@
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from runyard.model.plan import LaunchPlan, ProcessSpec
+from runyard.node.attempt import AttemptFolder
+from runyard.node.preparation import Prepared
+from runyard.node.processes import prefer_for_out_of_memory
+from runyard.node.sdk_folder import ensure_sdk_folder
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+def start_script(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared) -> int:
+    """Start one process of the run, in a session of its own, and return its pid. Raises OSError.
+
+    Its output goes straight into a file: it needs nobody to go on.
+    """
+    variables = script_variables(folder, plan, spec, prepared)
+    log = log_file(folder, spec)
+    with log.open("ab", buffering=0) as output:
+        for line in (*(plan.notices if spec.rank == 0 else ()), *_of_other_sdk(prepared)):
+            output.write(f"{line}\n".encode())
+        process = subprocess.Popen(
+            script_command(plan, spec, prepared, variables),
+            cwd=folder.work,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    process.returncode = 0  # The event loop reaps it; Popen must not.
+    prefer_for_out_of_memory(process.pid)
+    return process.pid
+
+
+def log_file(folder: AttemptFolder, spec: ProcessSpec) -> Path:
+    return folder.std / Path(spec.log).name
+
+
+def script_command(plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, variables: Mapping[str, str]) -> list[str]:
+    """The command with interpreter, data paths and `$NAME` variables filled in; a shell's own text is the shell's to expand."""
+    words = [word.replace("{python}", prepared.python) if word == "{python}" else word for word in spec.command]
+    by_length = sorted(plan.data, key=lambda item: -len(item.placeholder))
+    for item in by_length:
+        if item.placeholder:
+            words = [word.replace(item.placeholder, prepared.data[item.name]) for word in words]
+    if spec.command[0] != "{python}":
+        return words
+    return [
+        words[0],
+        *(_VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), word) for word in words[1:]),
+    ]
+
+
+def script_variables(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared) -> dict[str, str]:
+    """The whole environment of the script: nothing of the supervisor's own gets in."""
+    variables = {**plan.env, **spec.env}
+    for item in plan.data:
+        variables.update(dict.fromkeys(item.variables, prepared.data[item.name]))
+    sdk = str(ensure_sdk_folder(folder.home))
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (sdk, variables.get("PYTHONPATH", ""))))
+    variables["PATH"] = os.pathsep.join((str(Path(prepared.python).parent), variables.get("PATH") or os.defpath))
+    return {
+        **variables,
+        "RUNYARD_HOME": str(folder.home),
+        "RUNYARD_JOURNALS": str(folder.journals),
+        "RUNYARD_UPLOADS": str(folder.uploads),
+        "RUNYARD_RANK": str(spec.rank),
+        "RUNYARD_ATTEMPT": plan.attempt_id,
+    }
+
+
+def _of_other_sdk(prepared: Prepared) -> list[str]:
+    prefix = Path(prepared.python).parent.parent
+    if not any(prefix.glob("lib/python3*/*-packages/azureml_core-*.dist-info")):
+        return []
+    return ["Runyard: azureml-core is installed in this environment; the azureml of Runyard comes first on the path."]

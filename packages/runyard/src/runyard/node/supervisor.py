@@ -1,0 +1,201 @@
+"""One attempt of a run on this node, from its plan to its acknowledged end.
+
+The supervisor holds the attempt's lock for its life. Everything it knows that matters lies in the attempt's
+folder, so when it is killed the next one on the same folder brings the attempt to a true end.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runyard.model.plan import LaunchPlan, ProcessSpec
+from runyard.node import ending as ends
+from runyard.node.attempt import AttemptFolder
+from runyard.node.collection import Collection
+from runyard.node.courier import Courier
+from runyard.node.deliveries import Deliveries
+from runyard.node.ending import Ending
+from runyard.node.event_loop import EventLoop, now
+from runyard.node.preparation import Preparation, Prepared
+from runyard.node.processes import adopt_orphans, identify, out_of_memory_kills
+from runyard.node.script import log_file, start_script
+from runyard.node.service_client import ServiceClient
+from runyard.node.tree import ProcessTree
+from runyard.node.watching import Watcher
+from runyard.planning.plan_json import plan_from_json
+
+_ORPHAN_CHECK_SECONDS = 30.0
+
+
+def supervise(home: Path, attempt_id: str, lock: int) -> None:
+    """Bring the attempt to its end. `lock` is the descriptor that holds the attempt's lock."""
+    folder = AttemptFolder(home, attempt_id)
+    body = folder.read("plan.json")
+    if body is not None:
+        Supervisor(folder, plan_from_json(body), lock).run()
+
+
+class Supervisor:
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int) -> None:
+        self._folder, self._plan, self._lock = folder, plan, lock
+        self._loop, self._watcher = EventLoop(), Watcher()
+        client = ServiceClient(folder.home, plan.token)
+        self._deliveries = Deliveries(plan.run_id, plan.attempt_id, client, self._want_cancel)
+        self._courier = Courier(ServiceClient(folder.home, plan.token, timeout_seconds=3600), self._loop.wake)
+        self._collection = Collection(folder, plan.run_id, self._watcher, self._deliveries, self._courier)
+        self._tree = ProcessTree(folder, self._wait_until, self._loop.has_children)
+        self._cancel_grace: float | None = None
+
+    def run(self) -> None:
+        was_supervised = self._folder.read("supervisor.json") is not None
+        own = identify(os.getpid())
+        self._folder.write("supervisor.json", {"pid": os.getpid(), "started": own.started if own else 0})
+        adopt_orphans()
+        self._folder.make_room()
+        self._listen()
+        ending = (self._found_end() if was_supervised else None) or self._live()
+        if ending is not None:
+            self._finish(ending)
+        self._folder.delete()
+
+    def _listen(self) -> None:
+        self._loop.on_readable(self._watcher, self._watcher.dispatch)
+        self._watcher.watch_folder(self._folder.root, lambda path, _: self._look_for_cancel(path))
+        self._watcher.watch_folder(self._folder.home, lambda path, _: self._look_for_service(path))
+        self._look_for_cancel(self._folder.root / "cancel.json")
+
+    def _found_end(self) -> Ending | None:
+        """The end that an earlier supervisor left; None when the script was not started, so all can start over."""
+        self._deliveries.resume_from_service()
+        self._tree.end(self._plan.cancel_grace_seconds)
+        result = self._folder.read("result.json")
+        if result is not None:
+            return Ending(**result)
+        if self._folder.read("process.json") is None:
+            return None
+        message = "The node supervisor was killed while the script was running; its processes have been ended."
+        return ends.failed("Running", message)
+
+    def _live(self) -> Ending | None:
+        prepared = self._prepare()
+        if isinstance(prepared, Ending):
+            return prepared
+        if self._plan.kind == "prepare":
+            self._deliveries.report("prepared", environment_key=prepared.environment_key, lock=prepared.lock)
+            self._deliver_all()
+            return None
+        return self._run_script(prepared)
+
+    def _prepare(self) -> Prepared | Ending:
+        self._collection.watch()
+        preparation = Preparation(self._folder, self._plan, self._lock)
+        self._loop.on_readable(preparation, preparation.read)
+        told = False
+        while not preparation.is_over and self._cancel_grace is None:
+            self._wait_until(lambda: preparation.is_over or (preparation.step == "environment" and not told))
+            if preparation.step == "environment" and not told:
+                told = True
+                self._deliveries.report("preparing", message="Building the environment.")
+        self._loop.forget(preparation)
+        preparation.close()
+        if self._cancel_grace is not None:
+            self._tree.end(self._cancel_grace)
+            return ends.canceled("Preparing")
+        if preparation.done is not None:
+            return preparation.done
+        error = preparation.error or {
+            "code": "ServiceError",
+            "message": f"The preparation of the run died in step '{preparation.step}'.",
+        }
+        return Ending("failed", "Preparing", error=error)
+
+    def _run_script(self, prepared: Prepared) -> Ending:
+        specs = self._plan.nodes[0].processes
+        kills_before = out_of_memory_kills()
+        self._folder.write("process.json", {"at": time.time()})
+        try:
+            pids = {start_script(self._folder, self._plan, spec, prepared): spec for spec in specs}
+        except OSError as e:
+            self._tree.end(0)
+            return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
+        started_at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        self._deliveries.report("running", pid=next(iter(pids)), started_at=started_at, lock=prepared.lock)
+        limit = self._plan.max_seconds
+        self._wait_until(lambda: self._is_decided(pids), None if limit is None else now() + limit)
+        if self._cancel_grace is not None:
+            self._tree.end(self._cancel_grace)
+            return ends.canceled("Running")
+        if not self._is_decided(pids):
+            self._tree.end(self._plan.cancel_grace_seconds)
+            return ends.canceled(
+                "Running", f"The run took longer than max_run_duration_seconds ({limit}) and was ended."
+            )
+        ending = self._ended(pids, out_of_memory_kills() > kills_before)
+        self._tree.end(self._plan.cancel_grace_seconds, strays=False)
+        return ending
+
+    def _is_decided(self, pids: dict[int, ProcessSpec]) -> bool:
+        """All processes have ended, or one has failed."""
+        known = [self._loop.exit_status(pid) for pid in pids]
+        return None not in known or any(known)
+
+    def _ended(self, pids: dict[int, ProcessSpec], memory_ran_out: bool) -> Ending:
+        statuses = {pid: self._loop.exit_status(pid) for pid in pids}
+        pid = next((pid for pid, status in statuses.items() if status), next(iter(pids)))
+        return ends.ended_by_itself(
+            statuses[pid] or 0, log_file(self._folder, pids[pid]), rank=pids[pid].rank, memory_ran_out=memory_ran_out
+        )
+
+    def _finish(self, ending: Ending) -> None:
+        self._folder.write("result.json", vars(ending), durable=True)
+        self._deliveries.report("finalizing")
+        self._collection.sweep()
+        self._deliver_all()
+        refused = {**self._courier.refused, **self._deliveries.journals.refused}
+        warnings = [*ending.warnings, *self._deliveries.warnings]
+        warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
+        self._deliveries.report("ended", **{**vars(ending), "warnings": warnings, "undelivered": len(refused)})
+        self._deliver_all()
+
+    def _deliver_all(self) -> None:
+        """Until the service has everything; for as long as that takes, unless the home folder is gone."""
+        self._wait_until(lambda: not self._deliveries.pending and self._courier.is_idle, ignore_cancel=True)
+
+    def _wait_until(
+        self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
+    ) -> None:
+        """Go on with all that is going on until that, the deadline, or a cancel."""
+        while not is_done():
+            if self._cancel_grace is not None and not ignore_cancel:
+                return
+            if deadline is not None and now() >= deadline:
+                return
+            if self._deliveries.seconds_to_next() == 0:
+                self._deliveries.ship()
+            self._collection.hand_over()
+            if is_done():
+                return
+            self._loop.wait(self._seconds_to_next(deadline))
+
+    def _seconds_to_next(self, deadline: float | None) -> float:
+        waits = [_ORPHAN_CHECK_SECONDS, self._deliveries.seconds_to_next(), self._collection.seconds_to_next()]
+        if deadline is not None:
+            waits.append(max(0.0, deadline - now()))
+        if not self._folder.exists():
+            os._exit(0)  # Somebody removed the home folder: there is nothing left to look after.
+        return min(wait for wait in waits if wait is not None)
+
+    def _want_cancel(self) -> None:
+        if self._cancel_grace is None:
+            self._cancel_grace = self._plan.cancel_grace_seconds
+
+    def _look_for_cancel(self, path: Path) -> None:
+        if path.name == "cancel.json" and (wish := self._folder.read("cancel.json")) is not None:
+            self._cancel_grace = float(wish["grace"])
+
+    def _look_for_service(self, path: Path) -> None:
+        if path.name == "service.json":
+            self._deliveries.retry_now()
+            self._courier.retry_now()

@@ -1,0 +1,64 @@
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from runyard.node.attempt import AttemptFolder
+from runyard.node.event_loop import now
+from runyard.node.processes import ProcessId, carrying, descendants
+
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class WaitUntil(Protocol):
+    def __call__(
+        self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
+    ) -> None: ...
+
+
+class ProcessTree:
+    """All processes of an attempt: those below its supervisor, and those that carry its name wherever they hang."""
+
+    def __init__(self, folder: AttemptFolder, wait_until: WaitUntil, has_children: Callable[[], bool]) -> None:
+        self._folder, self._wait_until, self._has_children = folder, wait_until, has_children
+
+    def end(self, grace_seconds: float, *, strays: bool = True) -> None:
+        """Ask every process to stop, kill what is left after the grace, and return when none is left.
+
+        What the supervisor does otherwise goes on meanwhile. Without `strays` only its own descendants are
+        looked at first, which is quick: no process can leave them while their supervisor lives.
+        """
+        if not self._has_children() and not (strays and self._tagged()):
+            return
+        for process in self._living():
+            process.send(signal.SIGTERM)
+            process.send(signal.SIGCONT)
+        self._wait_gone(now() + grace_seconds)
+        while left := self._living():
+            for process in left:
+                process.send(signal.SIGKILL)
+            self._wait_gone(now() + 1.0)
+
+    def _wait_gone(self, deadline: float) -> None:
+        while self._living() and now() < deadline:
+            self._wait_until(lambda: False, min(deadline, now() + _LOOK_AGAIN_SECONDS), ignore_cancel=True)
+
+    def _living(self) -> set[ProcessId]:
+        return descendants(os.getpid(), self._spared()) | self._tagged()
+
+    def _tagged(self) -> set[ProcessId]:
+        return carrying("RUNYARD_ATTEMPT", self._folder.attempt_id, self._spared())
+
+    def _spared(self) -> set[int]:
+        """The platform's own processes, which a script may have started: they serve other runs too."""
+        return {pid for name in ("service.json", "agent.json") if (pid := _pid_in(self._folder.home / name))}
+
+
+def _pid_in(file: Path) -> int | None:
+    try:
+        pid = json.loads(file.read_bytes()).get("pid")
+    except (OSError, ValueError):
+        return None
+    return pid if isinstance(pid, int) else None

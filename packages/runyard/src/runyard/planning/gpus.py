@@ -1,0 +1,81 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# The newest compute capability that the public builds up to (and with) a version have kernels for.
+# A GPU of the same major number and a higher minor runs them too; one of a higher major does not.
+_NEWEST: Mapping[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
+    "TensorFlow": (((1, 12), (7, 0)), ((2, 3), (7, 5)), ((2, 10), (8, 6)), ((2, 17), (9, 0)), ((2, 99), (12, 0))),
+    "PyTorch": (((1, 0), (7, 0)), ((1, 6), (7, 5)), ((1, 13), (8, 6)), ((2, 6), (9, 0)), ((2, 99), (12, 0))),
+    "Chainer": (((7, 99), (7, 5)),),
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """`index` is what CUDA_VISIBLE_DEVICES takes."""
+
+    index: str
+    name: str
+    capability: tuple[int, int]
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """The GPUs of each node of a gang. Empty for all when the gang runs on the CPU; `notice` then says why, if asked for."""
+
+    per_node: tuple[tuple[str, ...], ...]
+    notice: str = ""
+
+    @property
+    def has_gpus(self) -> bool:
+        return any(self.per_node)
+
+
+def share_gpus(
+    definition: Mapping[str, Any], gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int
+) -> GpuShare:
+    """Give each node of a gang its part of the machine's GPUs: all nodes get some, or none does.
+
+    `slots` are the numbers of the gang's nodes among the `most_slots` of its cluster.
+    """
+    estimator = (definition.get("runyard") or {}).get("estimator") or {}
+    on_cpu = ((),) * len(slots)
+    if estimator.get("use_gpu") is False:
+        return GpuShare(on_cpu)
+    is_asked = bool(estimator.get("use_gpu"))
+    if len(gpus) < len(slots):
+        return GpuShare(on_cpu, _too_few(len(slots), len(gpus)) if is_asked else "")
+    blind = _undriven(estimator, gpus)
+    if blind is not None:
+        return GpuShare(on_cpu, _cannot_drive(estimator, blind))
+    each = max(1, len(gpus) // max(most_slots, len(slots)))
+    places = slots if max(slots) * each + each <= len(gpus) else range(len(slots))
+    return GpuShare(tuple(tuple(gpu.index for gpu in gpus[place * each : (place + 1) * each]) for place in places))
+
+
+def _undriven(estimator: Mapping[str, Any], gpus: Sequence[Gpu]) -> Gpu | None:
+    newest = _newest_capability(str(estimator.get("framework") or ""), str(estimator.get("version") or ""))
+    return next((gpu for gpu in gpus if newest is not None and gpu.capability[0] > newest[0]), None)
+
+
+def _newest_capability(framework: str, version: str) -> tuple[int, int] | None:
+    numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+    if len(numbers) < 2:
+        return None
+    minor = (numbers[0], numbers[1])
+    return next((newest for last, newest in _NEWEST.get(framework, ()) if minor <= last), None)
+
+
+def _too_few(wanted: int, present: int) -> str:
+    found = "no GPU" if present == 0 else f"only {present} of the {wanted} GPUs this run needs"
+    return f"Runyard: use_gpu=True, but this machine has {found}; the whole run takes the CPU."
+
+
+def _cannot_drive(estimator: Mapping[str, Any], gpu: Gpu) -> str:
+    major, minor = gpu.capability
+    return (
+        f"Runyard: {estimator['framework']} {estimator['version']} cannot drive the GPU '{gpu.name}' "
+        f"(compute capability {major}.{minor}); the whole run takes the CPU."
+    )

@@ -1,0 +1,70 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.model.assets import Workspace
+from runyard.model.runs import RunRecord
+
+_FROM_SUBMITTER = frozenset(
+    {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
+    | {"CURL_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+    | {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CERT", "PIP_TRUSTED_HOST", "PIP_CONFIG_FILE"}
+)
+_LONGEST_LIFE_SECONDS = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run belongs, and how its script reaches the service."""
+
+    workspace: Workspace
+    experiment_id: str
+    url: str
+    run_token: str
+
+
+def submitter_variables(definition: Mapping[str, Any]) -> dict[str, str]:
+    """What the script takes over from whoever submitted it: a fixed list, and a locale that can print any text."""
+    given = ((definition.get("runyard") or {}).get("submitter") or {}).get("variables") or {}
+    kept = {name: str(value) for name, value in given.items() if name in _FROM_SUBMITTER or name.startswith("UV_")}
+    if not kept.get("LANG") and not kept.get("LC_ALL"):
+        kept["LANG"] = "C.UTF-8"
+    return kept
+
+
+def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:
+    """The variables by which a script knows that it is a run, and which one."""
+    definition = run.definition
+    expiry = int(run.created_at.timestamp()) + _LONGEST_LIFE_SECONDS
+    return {
+        "AZUREML_RUN_ID": run.id,
+        "AZUREML_ARM_SUBSCRIPTION": place.workspace.subscription_id,
+        "AZUREML_ARM_RESOURCEGROUP": place.workspace.resource_group,
+        "AZUREML_ARM_WORKSPACE_NAME": place.workspace.name,
+        "AZUREML_ARM_PROJECT_NAME": run.experiment,
+        "AZUREML_RUN_TOKEN": place.run_token,
+        "AZUREML_RUN_TOKEN_EXPIRY": str(expiry),
+        "AZUREML_SERVICE_ENDPOINT": place.url,
+        "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{place.url}/discovery",
+        "AZUREML_EXPERIMENT_ID": place.experiment_id,
+        "AZUREML_WORKSPACE_ID": place.workspace.id,
+        "AZUREML_FRAMEWORK": str(definition.get("framework") or "Python"),
+        "AZUREML_COMMUNICATOR": str(definition.get("communicator") or "None"),
+        "AZUREML_TARGET_TYPE": "local" if run.target == "local" else "batchai",
+        "RUNYARD_URL": place.url,
+        "PYTHONUNBUFFERED": "1",
+        **_data_variables(definition),
+    }
+
+
+def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
+    given = (definition.get("environment") or {}).get("environmentVariables") or {}
+    return {str(name): str(value) for name, value in given.items()}
+
+
+def _data_variables(definition: Mapping[str, Any]) -> dict[str, str]:
+    inputs = definition.get("data") or {}
+    if not inputs:
+        return {}
+    modes = ",".join(f"{name}:{str(item.get('mechanism') or 'Direct').lower()}" for name, item in inputs.items())
+    return {"AZUREML_DATASET_ENVIRONMENT_VARS": modes}

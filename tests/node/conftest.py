@@ -1,0 +1,93 @@
+import contextlib
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from runyard.engines.local import LocalEngine
+from runyard.model.files import FileEntry
+from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.model.runs import AttemptId, RunId
+from runyard.node.agent_socket import ask_agent
+from runyard.node.attempt import attempt_folders
+from tests.node.recording_service import RecordingService
+
+
+@pytest.fixture
+def home(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    yield home
+    with contextlib.suppress(OSError):
+        ask_agent(home, {"op": "exit"})
+    for folder in attempt_folders(home):
+        supervisor = folder.supervisor()
+        if supervisor is not None:
+            supervisor.send(signal.SIGKILL)
+
+
+@pytest.fixture
+def service(home):
+    service = RecordingService(home)
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def engine(home):
+    return LocalEngine(home)
+
+
+@pytest.fixture
+def submit(engine, service):
+    """Run this script text as an attempt; returns its ticket."""
+
+    def submit(script: str, *arguments: str, attempt_id: str = "run1.1", **fields):
+        return engine.submit(a_plan(service, script, *arguments, attempt_id=attempt_id, **fields))
+
+    return submit
+
+
+def a_plan(service: RecordingService, script: str, *arguments: str, attempt_id: str = "run1.1", **fields) -> LaunchPlan:
+    content = script.encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    service.blobs[sha256] = content
+    process = ProcessSpec(0, ("{python}", "train.py", *arguments), {}, "azureml-logs/70_driver_log.txt")
+    plan = {
+        "attempt_id": AttemptId(attempt_id),
+        "run_id": RunId(attempt_id.rpartition(".")[0]),
+        "kind": "run",
+        "environment": EnvironmentSpec(python=sys.executable, user_managed=True),
+        "nodes": (NodePlan("127.0.0.1", (process,)),),
+        "code": (FileEntry("train.py", sha256, len(content)),),
+        "env": {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+        "cancel_grace_seconds": 0.5,
+    }
+    return LaunchPlan(**{**plan, **fields})
+
+
+def driver_log(service: RecordingService) -> str:
+    return service.logs.get("azureml-logs/70_driver_log.txt", b"").decode("utf-8", "replace")
+
+
+def pid_from(service: RecordingService, name: str) -> int:
+    """A pid that the script printed as `name=PID`."""
+
+    def find() -> int | None:
+        for line in driver_log(service).splitlines():
+            if line.startswith(f"{name}="):
+                return int(line.partition("=")[2])
+        return None
+
+    return service.wait_for(find)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,129 @@
+"""A service that only remembers: the peer of supervisors in these tests, with the wire's rules on offsets."""
+
+import json
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+WAIT_SECONDS = 20.0
+
+
+class RecordingService:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.logs: dict[str, bytes] = {}
+        self.journals: dict[str, bytes] = {}
+        self.files: dict[str, bytes] = {}
+        self.adopts: list[int] = []
+        self.reports: list[dict] = []
+        self.blobs: dict[str, bytes] = {}
+        self.largest_body = 0
+        self.answers_cancel = False
+        self.refuses_with: int | None = None
+        self._changed = threading.Condition()
+        self._server: ThreadingHTTPServer | None = None
+
+    def start(self) -> None:
+        service = self
+
+        class Handler(_Handler):
+            recorder = service
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        beside = self.home / ".service.json"
+        beside.write_text(json.dumps({"url": f"http://127.0.0.1:{self._server.server_port}", "token": "t"}))
+        beside.rename(self.home / "service.json")
+
+    def stop(self) -> None:
+        (self.home / "service.json").unlink(missing_ok=True)
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def wait_for(self, what, seconds: float = WAIT_SECONDS):
+        """The first true value of `what()`; it is looked at whenever something arrived."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while not (value := what()):
+                left = deadline - time.monotonic()
+                assert left > 0, f"nothing came in {seconds} s; reports: {self.reports}, logs: {list(self.logs)}"
+                self._changed.wait(min(left, 0.5))
+        return value
+
+    def report(self, state: str, attempt_id: str | None = None) -> dict | None:
+        matching = (r for r in self.reports if r["state"] == state and attempt_id in (None, r["attempt_id"]))
+        return next(matching, None)
+
+    def ended(self, attempt_id: str | None = None, seconds: float = WAIT_SECONDS) -> dict:
+        return self.wait_for(lambda: self.report("ended", attempt_id), seconds)
+
+    def take(self, method: str, path: str, query: dict[str, str], body: bytes) -> tuple[int, dict | bytes]:
+        with self._changed:
+            self.largest_body = max(self.largest_body, len(body))
+            if self.refuses_with is not None:
+                return self.refuses_with, {"code": "storage_full", "problem": "full", "hint": "", "facts": {}}
+            answer = self._route(method, path.split("/")[3:], query, body)
+            self._changed.notify_all()
+            return answer
+
+    def _route(self, method: str, parts: list[str], query: dict[str, str], body: bytes) -> tuple[int, dict | bytes]:
+        match method, parts:
+            case "GET", ["health"]:
+                return 200, {"shares_files": True}
+            case "POST", ["attempts", attempt_id, "report"]:
+                self.reports.append({**json.loads(body), "attempt_id": attempt_id})
+                return 200, {"cancel": self.answers_cancel}
+            case "GET", ["runs", _, "logs"]:
+                return 200, {name: len(content) for name, content in self.logs.items()}
+            case "GET", ["runs", _, "journals"]:
+                return 200, {name: len(content) for name, content in self.journals.items()}
+            case "POST", ["runs", _, "logs", *path]:
+                return self._append(self.logs, "/".join(path), int(query["offset"]), body)
+            case "POST", ["runs", _, "journals", name]:
+                return self._append(self.journals, name, int(query["offset"]), body)
+            case "POST", ["runs", _, "files", "adopt"]:
+                return self._adopt(json.loads(body))
+            case "GET", ["blobs", name] if name in self.blobs:
+                return 200, self.blobs[name]
+        return 404, {"code": "not_found", "problem": f"{method} {parts}", "hint": "", "facts": {}}
+
+    def _append(self, store: dict[str, bytes], name: str, offset: int, body: bytes) -> tuple[int, dict]:
+        stored = store.get(name, b"")
+        if offset > len(stored):
+            return 409, {"code": "conflict", "problem": "gap", "hint": "", "facts": {}}
+        store[name] = stored + body[len(stored) - offset :]
+        return 200, {"offset": len(store[name])}
+
+    def _adopt(self, body: dict) -> tuple[int, dict]:
+        self.adopts.append(len(body["paths"]))
+        for path in body["paths"]:
+            file = Path(body["root"]) / path
+            if file.exists():
+                self.files[path] = file.read_bytes()
+        return 200, {"entries": []}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    recorder: RecordingService
+
+    def _serve(self) -> None:
+        address = urllib.parse.urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        query = dict(urllib.parse.parse_qsl(address.query))
+        status, answer = self.recorder.take(self.command, urllib.parse.unquote(address.path), query, body)
+        payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    do_GET = do_POST = do_PUT = _serve  # noqa: N815
+
+    def log_message(self, *args) -> None:
+        return
