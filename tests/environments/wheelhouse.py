@@ -5,7 +5,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-BACKEND = '''
+BACKEND = """
 import os, zipfile
 
 def get_requires_for_build_wheel(config_settings=None):
@@ -21,7 +21,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         for path, text in {files!r}.items():
             wheel.writestr(path, text)
     return name
-'''
+"""
 
 
 def add_wheel(folder: Path, name: str, version: str, *, needs: str = "", module: str = "") -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from runyard.environments.durable import locked, locked_if_free, write_beside
 from runyard.errors import DataFailed
 from runyard.node.web import CHUNK_BYTES, Fetched, Web
+from runyard.planning.data_layout import shown
 
 MOST_BYTES = 20 * 1024**3
 Say = Callable[[str], None]
@@ -30,14 +31,13 @@ class DataCache:
         """A read-only file with the address's bytes, which stays while the context is open.
         What was fetched before is asked for again only if the server has a newer one. Raises DataFailed."""
         entry = _Entry(self._root, url)
-        with locked(entry.lock, lambda: say(f"Another run is fetching {url}; waiting for it.")):
+        with locked(entry.lock, lambda: say(f"Another run is fetching {shown(url)}; waiting for it.")):
             try:
                 yield entry.current(web, say)
             except OSError as error:
                 raise DataFailed(
-                    f"{url} could not be kept in {self._root}: {error.strerror or error}.",
+                    f"{shown(url)} could not be kept in {self._root}: {error.strerror or error}.",
                     hint="Free space with `runyard gc` or set RUNYARD_HOME to a folder on another disk.",
-                    url=url,
                 ) from error
 
     def trim(self) -> list[str]:
@@ -50,7 +50,7 @@ class DataCache:
                 break
             with locked_if_free(folder.with_name(f"{folder.name}.lock")) as free:
                 if free:
-                    removed.append(json.loads((folder / "facts.json").read_bytes())["url"])
+                    removed.append(shown(json.loads((folder / "facts.json").read_bytes())["url"]))
                     shutil.rmtree(folder)
                     excess -= size
         return removed
@@ -97,7 +97,7 @@ class _Entry:
             if known is not None:
                 self._touch()
         if fetched:
-            say(f"Fetched {self._url}: {fetched.size} bytes, sha256 {fetched.sha256}.")
+            say(f"Fetched {shown(self._url)}: {fetched.size} bytes, sha256 {fetched.sha256}.")
             self._keep(partial, fetched)
         return self._content
 

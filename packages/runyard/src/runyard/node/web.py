@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from runyard.errors import DataFailed
+from runyard.planning.data_layout import shown
 
 TRIES = 3
 TIMEOUT_SECONDS = 60
@@ -59,13 +60,13 @@ class Web:
                     if left == 0 or (error.code < 500 and error.code not in (408, 416, 429)):
                         raise _failed(url, f"the server answers {error.code} {error.reason}") from error
                     transfer.restart()
-                    say(f"{url}: {error.code} {error.reason}; trying again.")
+                    say(f"{shown(url)}: {error.code} {error.reason}; trying again.")
             except BROKEN as error:
                 if _is_local(error):
                     raise _failed(url, f"it cannot be written to {target.parent}: {error}") from error
                 if left == 0:
                     raise _failed(url, str(getattr(error, "reason", "") or error or type(error).__name__)) from error
-                say(f"{url}: {error}; trying again after {transfer.size} bytes.")
+                say(f"{shown(url)}: {error}; trying again after {transfer.size} bytes.")
         raise AssertionError("unreachable")
 
     def _once(self, url: str, transfer: "_Transfer", known: Fetched | None) -> Fetched:
@@ -157,5 +158,5 @@ def _is_local(error: BaseException) -> bool:
 
 def _failed(url: str, why: str) -> DataFailed:
     return DataFailed(
-        f"{url} could not be fetched: {why}.", hint="Check the address, the proxy settings and the disk.", url=url
+        f"{shown(url)} could not be fetched: {why}.", hint="Check the address, the proxy settings and the disk."
     )

@@ -85,6 +85,11 @@ def _web_address(name: str, url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
+    if parts.username or parts.password:
+        raise InvalidArgument(
+            f"Dataset input {name!r} names an address of {parts.hostname!r} with a user name or password in it.",
+            hint="Use an address that needs none, or download the file and upload it to a datastore.",
+        )
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname or any(ord(c) <= 32 for c in url):
         raise InvalidArgument(
             f"Dataset input {name!r} names {url!r}, which is not a web address.",

@@ -17,6 +17,11 @@ def path_in_dataset(urls: Sequence[str], url: str) -> str:
     return "/".join([f"{parts.scheme}%3A", "%2F" + quote(parts.netloc.rpartition("@")[2], safe=""), *segments])
 
 
+def shown(url: str) -> str:
+    """The address for messages: a query may hold a signature, which is a secret."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
 def fixed_part(pattern: str) -> str:
     """The folder of a datastore path before its first glob segment; the whole path when it has none."""
     kept: list[str] = []

@@ -6,8 +6,9 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
 
-# Old source packages import pkg_resources while they build; setuptools 81 is without it.
-BUILD_CONSTRAINTS = ("setuptools<81",)
+# Old source packages import pkg_resources while they build, TensorBoard does when it starts; setuptools 81 is without.
+WITH_PKG_RESOURCES = "setuptools<81"
+BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
 
@@ -91,7 +92,9 @@ def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: b
         python=",".join(chosen.pythons),
         exact_python=True,
         requirements=tuple(dict.fromkeys([*kept, *wishes.requirements])),
-        constraints=tuple(line for line in chosen.constraints if requirement_name(line) not in pinned),
+        constraints=tuple(
+            line for line in (*chosen.constraints, WITH_PKG_RESOURCES) if requirement_name(line) not in pinned
+        ),
         build_constraints=BUILD_CONSTRAINTS,
         choices=choices,
         notes=tuple(notes),
@@ -112,10 +115,7 @@ def _torch_choices(release: str, packages: list[str], theirs: set[str]) -> tuple
     usual = tuple(line for line in packages if requirement_name(line) in ("torch", "torchvision"))
     if release.endswith("*"):
         return (usual,)
-    torch = f"torch=={release}+cpu"
-    if "torchvision" not in {requirement_name(line) for line in usual}:
-        return ((torch,), usual)
-    vision = f"torchvision=={_torchvision_of(release)}+cpu"
+    torch, vision = f"torch=={release}+cpu", f"torchvision=={_torchvision_of(release)}+cpu"
     alone = () if theirs & BUILT_AGAINST_TORCH else ((torch,),)
     return ((torch, vision), *alone, usual)
 

@@ -9,7 +9,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 
 Numbers = tuple[int, ...]
-SHAPE = re.compile(r"\d+(\.\d+){0,2}")
+SHAPE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,2}")
 
 
 @dataclass(frozen=True)

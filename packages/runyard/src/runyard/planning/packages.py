@@ -59,6 +59,7 @@ AZUREML_BRINGS = {
     "azureml-opendatasets": {"": ("pandas", "pyarrow")},
 }
 NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?")
+CONDA_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 KEPT_OPTIONS = (
     "--find-links",
     "-f",
@@ -122,12 +123,12 @@ def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
 def add_conda(wishes: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
         text = line.strip().split("::")[-1]
-        found = NAME.match(text)
+        found = CONDA_NAME.match(text)
         if not found:
             raise InvalidArgument(
                 f"conda_packages holds {line!r}, which is not a package.", hint="Write it like 'scikit-learn=0.20.3'."
             )
-        name, version = found.group(1).lower(), conda_version(text[found.end(1) :])
+        name, version = found.group().lower(), conda_version(text[found.end() :])
         if name == "python":
             wishes.python = re.sub(r"^[=~<>! ]+", "", version.split(",")[0]).removesuffix(".*")
         elif name in ("pip", "setuptools", "wheel") and not version:

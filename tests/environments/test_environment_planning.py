@@ -1,0 +1,226 @@
+from typing import Any
+
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.planning.environment import plan_environment
+from runyard.planning.frameworks import accepted_series, recipe
+from runyard.planning.packages import Wishes, add_conda, conda_version
+
+V1_VERSIONS = {
+    "TensorFlow": ["1.10", "1.12", "1.13", "2.0", "2.1", "2.2", "2.3"],
+    "PyTorch": ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5", "1.6"],
+    "Chainer": ["5.1.0", "7.0.0"],
+    "SKLearn": ["0.20.3"],
+}
+
+
+def _definition(framework: str | None = None, version: str = "", **options: Any) -> dict[str, Any]:
+    dependencies = [*options.get("conda", ["python=3.6.2"]), {"pip": options.get("pip", ["azureml-defaults"])}]
+    estimator = {"framework": framework, "version": version, "use_gpu": options.get("use_gpu", False)}
+    return {
+        "communicator": options.get("communicator", "None"),
+        "environment": {"python": {"condaDependencies": {"dependencies": dependencies}}},
+        "runyard": {"estimator": estimator, "conda_packages": options.get("conda_packages", [])},
+    }
+
+
+@pytest.mark.parametrize(("framework", "version"), [(f, v) for f, versions in V1_VERSIONS.items() for v in versions])
+def test_every_version_of_the_v1_estimators_has_a_recipe(framework, version):
+    spec = plan_environment(_definition(framework, version), gpu_present=False)
+    assert spec.exact_python
+    assert spec.python.startswith("3.6")
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "release", "is_noted"),
+    [
+        ("TensorFlow", "1.13", "1.13.2", True),
+        ("TensorFlow", "1.13.1", "1.13.1", False),
+        ("TensorFlow", "1.13.0", "1.13.1", True),
+        ("TensorFlow", "1.14", "1.14.0", False),
+        ("TensorFlow", "1", "1.15.5", True),
+        ("TensorFlow", "2.21", "2.21.0", False),
+        ("TensorFlow", "2.99", "2.99.*", False),
+        ("PyTorch", "1.2", "1.2.0", False),
+        ("PyTorch", "1.3", "1.3.1", True),
+        ("PyTorch", "2.13.7", "2.13.0", True),
+        ("Chainer", "7.0.0", "7.0.0.post1", True),
+        ("Chainer", "6", "6.7.0", True),
+        ("SKLearn", "0.22", "0.22", False),
+        ("SKLearn", "0.22.0", "0.22", False),
+    ],
+)
+def test_a_version_becomes_a_release_of_its_series(framework, version, release, is_noted):
+    found = recipe(framework, version, gpu=False)
+    assert found.release == release
+    assert bool(found.notes) == is_noted
+    assert all(version in note and release in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "version", ["", "1.9", "1.99", "3.0", "0.0", "1.13rc1", "newest", "1.13.2.1", "-1", "1..3", "２.0"]
+)
+def test_nonsense_is_refused_naming_the_argument_and_what_is_accepted(version):
+    with pytest.raises(InvalidArgument) as refusal:
+        recipe("TensorFlow", version, gpu=False)
+    assert f"framework_version={version!r}" in refusal.value.problem
+    assert "1.13" in refusal.value.hint
+
+
+def test_tensorflow_1_13_gets_the_pins_it_needs_today():
+    spec = plan_environment(_definition("TensorFlow", "1.13"), gpu_present=False)
+    assert spec.python == "3.6,3.7"
+    assert spec.requirements == ("tensorflow==1.13.2",)
+    assert set(spec.constraints) == {"protobuf<3.21", "numpy<1.17", "h5py<3", "gast==0.2.2", "setuptools<81"}
+
+
+@pytest.mark.parametrize(
+    ("version", "use_gpu", "gpu_present", "package"),
+    [
+        ("1.13", True, True, "tensorflow-gpu==1.13.2"),
+        ("1.13", True, False, "tensorflow==1.13.2"),
+        ("1.13", False, True, "tensorflow==1.13.2"),
+        ("2.21", True, True, "tensorflow[and-cuda]==2.21.0"),
+        ("2.21", False, True, "tensorflow-cpu==2.21.0"),
+    ],
+)
+def test_the_gpu_build_is_taken_only_where_it_is_wished_and_of_use(version, use_gpu, gpu_present, package):
+    spec = plan_environment(_definition("TensorFlow", version, use_gpu=use_gpu), gpu_present=gpu_present)
+    assert spec.requirements[0] == package
+
+
+def test_the_newest_tensorflow_brings_tensorboard():
+    assert "tensorboard" in plan_environment(_definition("TensorFlow", "2.21"), gpu_present=False).requirements
+
+
+def test_pytorch_on_the_cpu_asks_for_a_cpu_build_first():
+    spec = plan_environment(_definition("PyTorch", "2.13"), gpu_present=False)
+    assert spec.choices == (
+        ("torch==2.13.0+cpu", "torchvision==0.28.0+cpu"),
+        ("torch==2.13.0+cpu",),
+        ("torch==2.13.0", "torchvision"),
+    )
+    assert not any(line.startswith("torch") for line in spec.requirements)
+
+
+def test_pytorch_on_a_gpu_asks_for_the_usual_build():
+    spec = plan_environment(_definition("PyTorch", "2.13", use_gpu=True), gpu_present=True)
+    assert not spec.choices
+    assert spec.requirements[:2] == ("torch==2.13.0", "torchvision")
+
+
+def test_a_cpu_build_is_not_taken_without_the_torchvision_that_the_user_asks_for():
+    spec = plan_environment(_definition("PyTorch", "2.13", pip=["torchvision"]), gpu_present=False)
+    assert spec.choices == (("torch==2.13.0+cpu", "torchvision==0.28.0+cpu"), ("torch==2.13.0",))
+
+
+def test_a_package_of_the_user_replaces_that_of_the_framework():
+    definition = _definition("TensorFlow", "1.13", pip=["tensorflow-gpu==1.12", "numpy==1.17.5"])
+    spec = plan_environment(definition, gpu_present=False)
+    assert spec.requirements == ("tensorflow-gpu==1.12", "numpy==1.17.5")
+    assert not any(line.startswith("numpy") for line in spec.constraints)
+    assert any("Your own tensorflow-gpu replaces 'tensorflow==1.13.2'" in note for note in spec.notes)
+
+
+def test_mpi4py_comes_with_chainer_only_for_mpi():
+    alone = plan_environment(_definition("Chainer", "5.1.0"), gpu_present=False)
+    ranks = plan_environment(_definition("Chainer", "5.1.0", communicator="IntelMpi"), gpu_present=False)
+    assert "mpi4py==3.0.3" not in alone.requirements
+    assert "mpi4py==3.0.3" in ranks.requirements
+
+
+def test_the_python_of_a_plain_estimator_is_a_wish():
+    spec = plan_environment(_definition(), gpu_present=False)
+    assert (spec.python, spec.exact_python, spec.requirements) == ("3.6.2", False, ())
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.5", "2", "x"])
+def test_a_python_too_old_is_refused(version):
+    with pytest.raises(InvalidArgument, match="Ask for 3.6 or newer"):
+        plan_environment(_definition(conda=[f"python={version}"]), gpu_present=False)
+
+
+def test_user_managed_dependencies_mean_the_submitting_interpreter():
+    definition = {
+        "environment": {"python": {"userManagedDependencies": True, "interpreterPath": "python"}},
+        "runyard": {"submitter": {"python": "/usr/bin/python3"}},
+    }
+    spec = plan_environment(definition, gpu_present=False)
+    assert (spec.python, spec.user_managed) == ("/usr/bin/python3", True)
+    definition["environment"]["python"]["interpreterPath"] = "/opt/mine/bin/python"
+    assert plan_environment(definition, gpu_present=False).python == "/opt/mine/bin/python"
+
+
+@pytest.mark.parametrize(
+    ("package", "brought"),
+    [
+        ("azureml-defaults", ()),
+        ("azureml-core==1.0.65.*", ()),
+        ("azureml-dataprep[pandas,fuse]", ("pandas", "pyarrow")),
+        ("azureml-dataprep[fuse]", ()),
+        ("azureml-dataset-runtime[fuse,pandas]", ("pyarrow", "pandas")),
+        ("azureml-sdk[notebooks]", ("pandas", "pyarrow")),
+        ("azureml_telemetry", ()),
+    ],
+)
+def test_azureml_packages_are_replaced_by_what_they_brought(package, brought):
+    spec = plan_environment(_definition(pip=[package]), gpu_present=False)
+    assert spec.requirements == brought
+    assert any(f"'{package}' is satisfied by Runyard itself" in note for note in spec.notes)
+
+
+@pytest.mark.parametrize(
+    ("package", "requirement"),
+    [
+        ("scikit-learn", "scikit-learn"),
+        ("scikit-learn=0.20.3", "scikit-learn==0.20.3"),
+        ("numpy=1.16", "numpy==1.16.*"),
+        ("conda-forge::pandas>=0.25,<1", "pandas>=0.25,<1"),
+        ("pytorch::pytorch=1.2.0=py3.6_cuda10", "torch==1.2.0"),
+        ("python-graphviz", "graphviz"),
+        ("opencv=4.1", "opencv-python-headless==4.1.*"),
+        ("scipy 1.2.1", "scipy==1.2.1"),
+    ],
+)
+def test_conda_packages_are_mapped_to_the_index_with_a_note(package, requirement):
+    spec = plan_environment(_definition(conda_packages=[package]), gpu_present=False)
+    assert spec.requirements == (requirement,)
+    assert any(package in note and requirement in note for note in spec.notes)
+
+
+@pytest.mark.parametrize("package", ["cudatoolkit=10.0", "mkl", "openmpi", "cudnn", "_libgcc_mutex", "gcc_linux-64"])
+def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
+    spec = plan_environment(_definition(conda_packages=[package]), gpu_present=False)
+    assert spec.requirements == ()
+    assert any(package in note and "left out" in note for note in spec.notes)
+
+
+def test_pip_itself_in_a_conda_file_says_nothing():
+    wishes = Wishes()
+    add_conda(wishes, ["pip", "python>=3.7"])
+    assert (wishes.requirements, wishes.notes, wishes.python) == ([], [], "3.7")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("", ""), ("=1.2.*", "==1.2.*"), ("=1.2|=1.3", "==1.3.*"), ("!=2", "!=2")]
+)
+def test_versions_of_conda_are_written_as_pip_does(text, version):
+    assert conda_version(text) == version
+
+
+@pytest.mark.parametrize("line", ["-r other.txt", "-e .", "../up", "a\nb", "--no-such-option"])
+def test_requirement_lines_that_cannot_be_followed_are_refused(line):
+    with pytest.raises(InvalidArgument, match="pip"):
+        plan_environment(_definition(pip=[line]), gpu_present=False)
+
+
+def test_comments_are_dropped_and_wheel_folders_kept():
+    lines = ["", "# only a comment", "numpy  # with a reason", "--find-links /wheels"]
+    spec = plan_environment(_definition(pip=lines), gpu_present=False)
+    assert spec.requirements == ("numpy", "--find-links /wheels")
+
+
+def test_accepted_versions_include_all_that_v1_listed():
+    for framework, versions in V1_VERSIONS.items():
+        assert {".".join(version.split(".")[:2]) for version in versions} <= set(accepted_series(framework))
