@@ -16,7 +16,7 @@ from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
-from runyard.services.assets import Assets
+from runyard.services.assets import Assets, KindRules
 from runyard.services.computes import ComputeKind, Computes
 from runyard.services.datastores import Datastores
 from runyard.services.files import Blobs, RunFiles
@@ -26,6 +26,7 @@ from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.overview import Overviews
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
@@ -132,38 +133,51 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
     attempts, datastores = home / "attempts", home / "datastores"
     workspaces = Workspaces(stores.assets, base.runs, clock, datastores=datastores)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
-    snapshots = Snapshots(
-        stores.files,
-        base.blobs,
-        clock,
-        warn_bytes=base.settings.snapshot_warn_bytes,
-        max_bytes=base.settings.snapshot_max_bytes,
-    )
-    rules = {
-        AssetKind.MODEL: ModelKind(files, base.blobs),
-        AssetKind.ENVIRONMENT: PlainKind(),
-        AssetKind.DATASET: DatasetKind(),
-        AssetKind.DATASTORE: DatastoreKind(stores.assets, datastores),
-        AssetKind.COMPUTE: ComputeKind(stores.nodes, base.runs, mover),
-    }
+    snapshots = _snapshots(base)
+    runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
+    metrics = Metrics(base.runs, stores.metrics)
+    logs = Logs(base.runs, base.logs)
     return Services(
         workspaces=workspaces,
         submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, mover, clock),
-        runs=Runs(base.runs, stores.metrics, base.logs, mover, clock),
+        runs=runs,
         journals=Journals(base.runs, stores.metrics, clock),
-        metrics=Metrics(base.runs, stores.metrics),
-        logs=Logs(base.runs, base.logs),
+        metrics=metrics,
+        logs=logs,
         files=files,
         blobs=Blobs(base.blobs, attempts=attempts),
         snapshots=snapshots,
-        assets=Assets(stores.assets, workspaces, rules),
+        assets=Assets(stores.assets, workspaces, _asset_rules(base, files, mover)),
         computes=Computes(stores.assets, stores.nodes),
         datastores=Datastores(stores.assets, folder=datastores, incoming=home / "incoming", attempts=attempts),
         secrets=Secrets(stores.assets, workspaces, key_file=home / "secrets.key"),
         upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock),
+        overviews=Overviews(runs, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
         notifier=base.notifier,
         run_store=base.runs,
         log_store=base.logs,
+    )
+
+
+def _asset_rules(base: Foundation, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:
+    """Secrets have no rules here: they go by their own routes alone."""
+    return {
+        AssetKind.MODEL: ModelKind(files, base.blobs),
+        AssetKind.ENVIRONMENT: PlainKind(),
+        AssetKind.DATASET: DatasetKind(),
+        AssetKind.DATASTORE: DatastoreKind(base.stores.assets, base.settings.home / "datastores"),
+        AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, mover),
+    }
+
+
+def _snapshots(base: Foundation) -> Snapshots:
+    settings = base.settings
+    return Snapshots(
+        base.stores.files,
+        base.blobs,
+        base.clock,
+        warn_bytes=settings.snapshot_warn_bytes,
+        max_bytes=settings.snapshot_max_bytes,
     )

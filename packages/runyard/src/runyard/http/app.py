@@ -71,28 +71,32 @@ def build_app(
 
 
 class Doorkeeper:
-    """Names the wire in every answer, and refuses host names that a web page elsewhere could have pointed here."""
+    """Names the wire in every answer, refuses host names that a web page elsewhere could have pointed here,
+    and turns what nobody expected into an answer."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: frozenset[str]) -> None:
         self._app, self._allowed = app, allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        began = False
 
         async def marked(message: Message) -> None:
+            nonlocal began
             if message["type"] == "http.response.start":
+                began = True
                 message["headers"] = [*message.get("headers", ()), (b"x-runyard-wire", str(WIRE).encode())]
             await send(message)
 
         if not self._knows(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
-            refused = failures.answer(
-                Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
-            )
-            await refused(scope, receive, marked)
+            refusal = Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
+            await failures.answer(refusal)(scope, receive, marked)
             return
-        await self._app(scope, receive, marked)
+        try:
+            await self._app(scope, receive, marked)
+        except Exception as problem:  # the last place before the connection: the client must get an answer
+            answer = failures.unexpected(scope["method"], problem)
+            if not began:
+                await answer(scope, receive, marked)
 
     def _knows(self, host: str) -> bool:
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -14,6 +14,7 @@ from runyard.services.journals import Journals
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
+from runyard.services.overview import Overviews
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
@@ -41,6 +42,7 @@ class Services:
     datastores: Datastores
     secrets: Secrets
     upkeep: Upkeep
+    overviews: Overviews
     mover: RunMover
     tokens: Tokens
     notifier: Notifier

@@ -20,11 +20,19 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _from_routing)
     app.add_exception_handler(OSError, _from_the_disk)
-    app.add_exception_handler(Exception, _unexpected)
 
 
 def answer(error: RunyardError) -> Response:
     return Json(to_wire(error), status_code=error.status)
+
+
+def unexpected(method: str, error: Exception) -> Response:
+    """Writes it to the log, which may name files, and tells the client its kind alone."""
+    log.error("%s failed", method, exc_info=error)
+    kind = type(error).__name__
+    return answer(
+        RunyardError(f"The service failed at this request: {kind}.", hint="Its log, service.log, tells more.")
+    )
 
 
 async def _ours(request: Request, error: Exception) -> Response:
@@ -51,12 +59,4 @@ async def _from_the_disk(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
     if error.errno in FULL:
         return answer(StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost."))
-    return await _unexpected(request, error)
-
-
-async def _unexpected(request: Request, error: Exception) -> Response:
-    log.error("%s failed", request.method, exc_info=error)
-    kind = type(error).__name__
-    return answer(
-        RunyardError(f"The service failed at this request: {kind}.", hint="Its log, service.log, tells more.")
-    )
+    return unexpected(request.method, error)

@@ -29,7 +29,7 @@ class Datastores:
 
     def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
         """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
-        root = self._root(workspace, name)
+        root = self.folder(workspace, name)
         start = root
         if "/" in prefix:
             start = inside(root, prefix.rpartition("/")[0] or ".", "prefix")
@@ -38,7 +38,7 @@ class Datastores:
         )
 
     def open(self, workspace: str, name: str, path: str) -> Content:
-        where = inside(self._root(workspace, name), path, "path")
+        where = inside(self.folder(workspace, name), path, "path")
         if not where.is_file():
             raise NotFound(f"There is no file {path!r} on datastore {name!r}.")
         return Content(where.stat().st_size, path=where)
@@ -76,7 +76,8 @@ class Datastores:
             written.append(path)
         return written, skipped
 
-    def _root(self, workspace: str, name: str) -> Path:
+    def folder(self, workspace: str, name: str) -> Path:
+        """Where it lies on this machine. Raises NotFound."""
         check_workspace_name(workspace)
         check_asset_name(AssetKind.DATASTORE, name)
         self._assets.get(workspace, AssetKind.DATASTORE, name)
@@ -85,7 +86,7 @@ class Datastores:
         return root
 
     def _target(self, workspace: str, name: str, path: str, *, overwrite: bool) -> Path:
-        target = inside(self._root(workspace, name), path, "path")
+        target = inside(self.folder(workspace, name), path, "path")
         if target.is_dir():
             raise InvalidArgument(f"{path!r} is a folder on datastore {name!r}, so no file can have that path.")
         if target.exists() and not overwrite:

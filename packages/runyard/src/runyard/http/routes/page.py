@@ -1,15 +1,27 @@
-from fastapi import APIRouter
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import HTMLResponse, Response
 
 from runyard.errors import Unauthorized
-from runyard.http.context import Use
+from runyard.http.answers import file_answer
+from runyard.http.context import Services, Use
+from runyard.http.page.render import headers, render
 from runyard.model.runs import RunId
 
-router = APIRouter()
+
+async def page_access(request: Request) -> None:
+    services: Services = request.app.state.services
+    if not services.tokens.opens_page(RunId(request.path_params["run_id"]), request.query_params.get("key", "")):
+        raise Unauthorized("The key of this page is missing or wrong.", hint="Open the run's Web View link.")
 
 
-@router.get("/runs/{run_id}")
+router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(page_access)])
+
+
+@router.get("")
 def run_page(services: Use, run_id: str, key: str = "") -> Response:
-    if not services.tokens.opens_page(RunId(run_id), key):
-        raise Unauthorized("The key of this page is missing or wrong.")
-    return Response(services.runs.get(RunId(run_id)).status.value)
+    return HTMLResponse(render(services.overviews.get(RunId(run_id)), key), headers=headers())
+
+
+@router.get("/files/{path:path}")
+def run_page_file(services: Use, run_id: str, path: str) -> Response:
+    return file_answer(services.files.open(RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"})

@@ -1,0 +1,157 @@
+"""The parts of a run's page, each nothing at all when the run has nothing of the kind."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from urllib.parse import quote
+
+from runyard.http.page.markup import Markup, joined, tag
+from runyard.http.page.plot import plot
+from runyard.model.runs import RunRecord
+from runyard.services.files import ListedFile
+from runyard.services.overview import LogTail, MetricOverview
+from runyard.services.phases import Phase
+from runyard.services.runs import RunHistory
+
+NOTHING = Markup("")
+
+
+def heading(run: RunRecord) -> Markup:
+    title = run.display_name or run.id
+    facts = [f"run {run.number} of {run.experiment}", f"workspace {run.workspace}", f"on {run.target}"]
+    if title != run.id:
+        facts.insert(0, run.id)
+    if run.parent_id:
+        facts.append(f"child of {run.parent_id}")
+    return joined(
+        tag("header", tag("h1", title), tag("span", run.status.value, class_=f"status {run.status.value}")),
+        tag("p", " · ".join(facts), class_="soft"),
+        tag("p", run.message) if run.message else NOTHING,
+        tag("p", run.description) if run.description else NOTHING,
+    )
+
+
+def error(run: RunRecord) -> Markup:
+    if not run.error:
+        return NOTHING
+    inner = run.error.get("error", run.error)
+    code, message = (inner.get("code", ""), inner.get("message", "")) if isinstance(inner, dict) else ("", str(inner))
+    return section(f"Error{f': {code}' if code else ''}", tag("pre", message), class_="bad")
+
+
+def warnings(run: RunRecord) -> Markup:
+    lines = list(run.warnings)
+    if run.dropped_points:
+        lines.append(f"{run.dropped_points} logged points could not be kept.")
+    return section("Warnings", *(tag("p", line) for line in lines)) if lines else NOTHING
+
+
+def phases(several: Sequence[Phase]) -> Markup:
+    if not several:
+        return NOTHING
+    total = sum(phase.seconds for phase in several)
+    rows = [
+        (phase.name, tag("span", seconds(phase.seconds), class_="number"), clock_time(phase.started_at))
+        for phase in several
+    ]
+    return section("Phases", _bar(several, total), table(("phase", "took", "began"), rows), tag_total(total))
+
+
+def tag_total(total: float) -> Markup:
+    return tag("p", f"{seconds(total)} in all", class_="soft")
+
+
+def metrics(several: Sequence[MetricOverview]) -> Markup:
+    rows = [
+        (
+            one.summary.name,
+            number(one.summary.last),
+            number(one.summary.minimum),
+            number(one.summary.maximum),
+            one.summary.count,
+            plot(one.values),
+        )
+        for one in several
+    ]
+    return section("Metrics", table(("name", "last", "min", "max", "count", ""), rows)) if rows else NOTHING
+
+
+def log(tail: LogTail | None, link: Callable[[str], str]) -> Markup:
+    if tail is None:
+        return NOTHING
+    note = tag("p", "The end of it; the whole is below Files.", class_="soft") if tail.is_cut else NOTHING
+    return section("Log", tag("p", tag("a", tail.path, href=link(tail.path))), note, tag("pre", tail.text))
+
+
+def files(several: Sequence[ListedFile], count: int, link: Callable[[str], str]) -> Markup:
+    if not several:
+        return NOTHING
+    rows = [
+        (tag("a", file.path, href=link(file.path)), tag("span", size(file.size), class_="number")) for file in several
+    ]
+    note = tag("p", f"The first {len(several)} of {count}.", class_="soft") if count > len(several) else NOTHING
+    return section(f"Files ({count})", table(("path", "size"), rows), note)
+
+
+def events(history: RunHistory) -> Markup:
+    rows = [(clock_time(event.at), event.kind, event.text) for event in history.events]
+    return section("Events", table(("at", "kind", ""), rows)) if rows else NOTHING
+
+
+def environment(run: RunRecord) -> Markup:
+    if not run.environment_lock:
+        return NOTHING
+    count = sum(1 for line in run.environment_lock.splitlines() if "==" in line)
+    return section("Environment", tag("details", tag("summary", f"{count} packages"), tag("pre", run.environment_lock)))
+
+
+def labels(run: RunRecord) -> Markup:
+    rows = [("tag", key, value) for key, value in sorted(run.tags.items())]
+    rows += [("property", key, value) for key, value in sorted(run.properties.items())]
+    return section("Tags and properties", table(("", "name", "value"), rows)) if rows else NOTHING
+
+
+def section(title: str, *inside: object, class_: str | None = None) -> Markup:
+    return tag("section", tag("h2", title), *inside, class_=class_)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+    return tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", name) for name in head))),
+        tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)),
+    )
+
+
+def file_link(run_id: str, key: str) -> Callable[[str], str]:
+    return lambda path: f"/runs/{quote(run_id, safe='')}/files/{quote(path)}?key={key}"
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def seconds(value: float) -> str:
+    if value < 60:
+        return f"{value:.3g} s" if value >= 0.1 else f"{value * 1000:.0f} ms"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def size(value: int) -> str:
+    amount, unit = float(value), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def clock_time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _bar(several: Sequence[Phase], total: float) -> Markup:
+    """Widths are classes, not styles: the page's policy allows no inline style."""
+    parts = [tag("span", class_=f"w{max(1, round(100 * phase.seconds / total)) if total else 1}") for phase in several]
+    return tag("div", *parts, class_="bar")

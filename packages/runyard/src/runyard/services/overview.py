@@ -1,0 +1,80 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runyard.model.metrics import MetricKind, MetricSeries, MetricSummary
+from runyard.model.runs import RunId, RunRecord
+from runyard.services.files import ListedFile, RunFiles
+from runyard.services.following import streamed_log
+from runyard.services.logs import Logs
+from runyard.services.metrics import Metrics
+from runyard.services.runs import RunHistory, Runs
+
+TAIL_BYTES = 32 * 1024
+MOST_METRICS = 100
+MOST_FILES = 1000
+NUMBERED_TYPES = frozenset({"i", "f"})
+
+
+@dataclass(frozen=True)
+class MetricOverview:
+    summary: MetricSummary
+    values: Sequence[float]
+    """All of them in order, for a plot; empty when they are no numbers."""
+
+
+@dataclass(frozen=True)
+class LogTail:
+    path: str
+    text: str
+    is_cut: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One look at a run: what its page shows."""
+
+    run: RunRecord
+    history: RunHistory
+    metrics: Sequence[MetricOverview]
+    log: LogTail | None
+    files: Sequence[ListedFile]
+    file_count: int
+
+
+class Overviews:
+    def __init__(self, runs: Runs, metrics: Metrics, logs: Logs, files: RunFiles) -> None:
+        self._runs, self._metrics, self._logs, self._files = runs, metrics, logs, files
+
+    def get(self, run_id: RunId) -> Overview:
+        run = self._runs.get(run_id)
+        files = self._files.list(run_id)
+        return Overview(
+            run=run,
+            history=self._runs.history(run),
+            metrics=self._metric_overviews(run_id),
+            log=self._tail(run_id),
+            files=files[:MOST_FILES],
+            file_count=len(files),
+        )
+
+    def _metric_overviews(self, run_id: RunId) -> list[MetricOverview]:
+        summaries = list(self._runs.summaries([run_id]).get(run_id, ()))[:MOST_METRICS]
+        series = {(one.name, one.kind): one for one in self._metrics.series(run_id)[run_id]}
+        return [MetricOverview(one, _numbers(series.get((one.name, one.kind)))) for one in summaries]
+
+    def _tail(self, run_id: RunId) -> LogTail | None:
+        sizes = self._logs.sizes(run_id)
+        path = streamed_log(sizes)
+        if path is None:
+            return None
+        data = self._logs.read(run_id, path, -TAIL_BYTES, TAIL_BYTES)
+        is_cut = sizes[path] > len(data)
+        if is_cut:
+            data = data.partition(b"\n")[2]
+        return LogTail(path, data.decode("utf-8", "replace"), is_cut)
+
+
+def _numbers(series: MetricSeries | None) -> Sequence[float]:
+    if series is None or series.kind not in (MetricKind.SCALAR, MetricKind.LIST) or series.type not in NUMBERED_TYPES:
+        return ()
+    return series.values
