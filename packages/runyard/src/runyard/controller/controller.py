@@ -74,7 +74,7 @@ class Controller:
         return {"cancel": run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id}
 
     def _cancel_waiting(self, run: RunRecord) -> None:
-        """Nothing of it runs. Should it be started at this very moment, its supervisor is told with its first report."""
+        """Nothing of it runs. If it is being started this very moment, its supervisor hears with its first report."""
         ended = self._reports.cancel(run.id)
         if ended.ticket:
             self._engine.cancel(Ticket(ended.ticket), grace=timedelta(0))

@@ -1,11 +1,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from runyard.model.assets import AssetKind
 from runyard.model.nodes import Node
-from runyard.model.plan import EnvironmentSpec
+from runyard.model.plan import DataItem, EnvironmentSpec
 from runyard.model.runs import AttemptId, RunId, RunRecord
 from runyard.planning.data import dataset_ids, plan_data
 from runyard.planning.environment import plan_environment
@@ -35,7 +34,7 @@ class Surroundings:
 
 
 class Launching:
-    """Turns runs into plans and hands them to the engine. What cannot be planned raises RunyardError with words for the user."""
+    """Turns runs into plans and hands them to the engine. RunyardError says what of a run cannot be planned."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -73,9 +72,7 @@ class Launching:
             addresses=tuple(node.address for node in nodes) or ("127.0.0.1",),
             gpus=gpus,
             code=around.files.get_snapshot(run.snapshot_id).entries if run.snapshot_id else (),
-            data=plan_data(
-                run.definition, self._datasets(run), lambda name: around.datastore_folder(run.workspace, name)
-            ),
+            data=self._data(run),
         )
 
     def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
@@ -85,9 +82,10 @@ class Launching:
         slots = [slot_of(node) for node in nodes] or [0]
         return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=most_nodes)
 
-    def _datasets(self, run: RunRecord) -> dict[str, Mapping[str, Any]]:
-        get = self._around.assets.get_by_id
-        return {id: get(run.workspace, AssetKind.DATASET, id).body for id in dataset_ids(run.definition)}
+    def _data(self, run: RunRecord) -> tuple[DataItem, ...]:
+        get, folder = self._around.assets.get_by_id, self._around.datastore_folder
+        bodies = {id: get(run.workspace, AssetKind.DATASET, id).body for id in dataset_ids(run.definition)}
+        return plan_data(run.definition, bodies, lambda name: folder(run.workspace, name))
 
 
 def attempt_of(run: RunRecord) -> AttemptId:

@@ -30,7 +30,7 @@ class Reports:
         }
 
     def take(self, attempt_id: AttemptId, report: Report) -> RunRecord:
-        """The run after the report. NotFound for an unknown run; a report of an attempt that is over changes nothing."""
+        """The run after the report. NotFound for an unknown run; an attempt that is over changes nothing."""
         state = str(report.get("state"))
         if state not in self._steps:
             raise InvalidArgument(f"state must be one of {', '.join(self._steps)}, got {state!r}.")

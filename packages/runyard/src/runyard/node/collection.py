@@ -100,11 +100,8 @@ class Collection:
             self._deliveries.logs.files.changed(name, path)
 
     def _output_changed(self, path: Path, change: Change) -> None:
-        if path in self._offered:
-            wait = _AFTER_SENT
-        else:
-            wait = _AFTER_CLOSE if change & _WRITTEN else _AFTER_WRITE
-        self._due[path] = now() + wait
+        first_wait = _AFTER_CLOSE if change & _WRITTEN else _AFTER_WRITE
+        self._due[path] = now() + (_AFTER_SENT if path in self._offered else first_wait)
 
     def _upload_changed(self, path: Path, change: Change) -> None:
         if change & (Change.MOVED_TO | Change.FOUND) and is_sendable(path, self._folder.uploads):

@@ -156,7 +156,7 @@ class Courier:
 
 
 def files_below(run_id: RunId, root: Path, folder: str, *, remove_after: bool = False) -> Iterator[Parcel]:
-    """Every plain file in `root/folder` and below. Links are followed to files that lie below `root`, and only to those."""
+    """Every plain file in `root/folder` and below; a link counts as the file below `root` that it leads to."""
     for path, _, names in os.walk(root / folder):
         for name in names:
             file = Path(path) / name

@@ -19,6 +19,7 @@ from runyard.errors import Json, RunyardError
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 from runyard.node.code import place_code
+from runyard.node.data import DataCache, bring
 from runyard.node.processes import die_with_parent
 from runyard.node.service_client import ServiceClient
 from runyard.ports.environments import BuiltEnvironment
@@ -39,10 +40,16 @@ class Prepared:
 class Preparation:
     """The child and what it has told so far. `fileno` is readable when there is news for `read`."""
 
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, kept_out: int) -> None:
+    step: str
+    done: Prepared | None
+    error: Json | None
+
+    def __init__(
+        self, folder: AttemptFolder, plan: LaunchPlan, *, kept_out: int, at_step: Callable[[str], None]
+    ) -> None:
         """`kept_out` is a descriptor the child must not hold: the attempt's lock."""
         self.step, self.done, self.error = "code", None, None
-        self._unread = b""
+        self._at_step, self._unread = at_step, b""
         self.is_over = False
         self._pipe, write_end = os.pipe2(os.O_CLOEXEC)
         parent = os.getpid()
@@ -52,10 +59,6 @@ class Preparation:
             _be_the_child(folder, plan, write_end, parent)
         os.close(write_end)
         os.set_blocking(self._pipe, False)
-
-    step: str
-    done: Prepared | None
-    error: Json | None
 
     def fileno(self) -> int:
         return self._pipe
@@ -77,7 +80,9 @@ class Preparation:
         os.close(self._pipe)
 
     def _take(self, news: Json) -> None:
-        self.step = news.get("step", self.step)
+        if "step" in news:
+            self.step = news["step"]
+            self._at_step(self.step)
         self.error = news.get("error", self.error)
         if "done" in news:
             self.done = Prepared(**news["done"])
@@ -132,8 +137,6 @@ def _environment(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str
 
 
 def _data(folder: AttemptFolder, plan: LaunchPlan) -> dict[str, str]:
-    from runyard.node.data import DataCache, bring  # pulls in urllib, which few runs need
-
     cache = DataCache(folder.home / "data-cache")
     with (folder.std / BUILD_LOG).open("a", encoding="utf-8", buffering=1) as log:
         return {

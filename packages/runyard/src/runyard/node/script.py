@@ -42,10 +42,10 @@ def log_file(folder: AttemptFolder, spec: ProcessSpec) -> Path:
 
 
 def script_command(plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, variables: Mapping[str, str]) -> list[str]:
-    """The command with interpreter, data paths and `$NAME` variables filled in; a shell's own text is the shell's to expand."""
-    words = [word.replace("{python}", prepared.python) if word == "{python}" else word for word in spec.command]
-    by_length = sorted(plan.data, key=lambda item: -len(item.placeholder))
-    for item in by_length:
+    """The command with interpreter, data paths and `$NAME` variables filled in. A shell expands its own text."""
+    words = [prepared.python if word == "{python}" else word for word in spec.command]
+    # Longest first: one placeholder may be the beginning of another.
+    for item in sorted(plan.data, key=lambda item: len(item.placeholder), reverse=True):
         if item.placeholder:
             words = [word.replace(item.placeholder, prepared.data[item.name]) for word in words]
     if spec.command[0] != "{python}":

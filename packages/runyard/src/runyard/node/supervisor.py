@@ -27,6 +27,7 @@ from runyard.node.watching import Watcher
 from runyard.planning.plan_json import plan_from_json
 
 _ORPHAN_CHECK_SECONDS = 30.0
+_STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
 def supervise(home: Path, attempt_id: str, lock: int) -> None:
@@ -90,14 +91,9 @@ class Supervisor:
 
     def _prepare(self) -> Prepared | Ending:
         self._collection.watch()
-        preparation = Preparation(self._folder, self._plan, self._lock)
+        preparation = Preparation(self._folder, self._plan, kept_out=self._lock, at_step=self._report_step)
         self._loop.on_readable(preparation, preparation.read)
-        told = False
-        while not preparation.is_over and self._cancel_grace is None:
-            self._wait_until(lambda: preparation.is_over or (preparation.step == "environment" and not told))
-            if preparation.step == "environment" and not told:
-                told = True
-                self._deliveries.report("preparing", message="Building the environment.")
+        self._wait_until(lambda: preparation.is_over)
         self._loop.forget(preparation)
         preparation.close()
         if self._cancel_grace is not None:
@@ -105,11 +101,11 @@ class Supervisor:
             return ends.canceled("Preparing")
         if preparation.done is not None:
             return preparation.done
-        error = preparation.error or {
-            "code": "ServiceError",
-            "message": f"The preparation of the run died in step '{preparation.step}'.",
-        }
-        return Ending("failed", "Preparing", error=error)
+        died = {"code": "ServiceError", "message": f"The preparation of the run died in step '{preparation.step}'."}
+        return Ending("failed", "Preparing", error=preparation.error or died)
+
+    def _report_step(self, step: str) -> None:
+        self._deliveries.report("preparing", message=_STEPS[step])
 
     def _run_script(self, prepared: Prepared) -> Ending:
         specs = self._plan.nodes[0].processes

@@ -32,7 +32,7 @@ class Watcher:
         self._watched[self._inotify.add(folder, _IN_FOLDER)] = (folder, listener, False)
 
     def watch_tree(self, root: Path, listener: Listener) -> None:
-        """Changes anywhere below; folders made later are watched as they come. Files already there are told as FOUND."""
+        """Changes anywhere below, also in folders made later. Files already there are told as FOUND."""
         folders = [root]
         while folders:
             folder = folders.pop()

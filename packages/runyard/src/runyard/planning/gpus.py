@@ -23,7 +23,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuShare:
-    """The GPUs of each node of a gang. Empty for all when the gang runs on the CPU; `notice` then says why, if asked for."""
+    """The GPUs of each node of a gang; none for all when it runs on the CPU, and `notice` says why if asked for."""
 
     per_node: tuple[tuple[str, ...], ...]
     notice: str = ""

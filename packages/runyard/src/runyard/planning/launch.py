@@ -88,7 +88,7 @@ def _single(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, 
 
 def _not_yet(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, ...]:
     raise NotYet(
-        f"Distributed training (communicator {definition.get('communicator')!r}) is not in this version of Runyard yet.",
+        f"Distributed training (communicator {definition.get('communicator')!r}) is not in this version yet.",
         hint="Submit the run with node_count=1 and without distributed_training.",
     )
 
