@@ -32,7 +32,7 @@ class InRunRecorder:
     def set_display_name(self, name):
         self.journal.display_name(name)
 
-    def store(self, files):
+    def store(self, files, replace=False):
         """Put files into run history: `{path in the run: local path}`."""
         for name, source in files.items():
             self._place(name, source)
@@ -91,13 +91,14 @@ class RemoteRecorder:
     def set_display_name(self, name):
         self._client.patch(self._path, {"display_name": name})
 
-    def store(self, files):
-        """Put files into run history: `{path in the run: local path}`; a name that is there already is refused."""
+    def store(self, files, replace=False):
+        """Put files into run history: `{path in the run: local path}`; a name that is there already is refused
+        unless `replace`."""
         names, sources = list(files), list(files.values())
         sent = self._client.send_files(sources)
         entries = [[name, sha256, size, os.stat(source).st_mode & 0o777]
                    for name, source, (sha256, size) in zip(names, sources, sent)]
-        self._client.post(self._path + "/files", {"entries": entries, "fail_if_exists": True})
+        self._client.post(self._path + "/files", {"entries": entries, "fail_if_exists": not replace})
 
     def flush(self, timeout_seconds=300):
         self.journal.flush(timeout_seconds)

@@ -29,13 +29,7 @@ class RunFiles:
         """Put a folder's files into run history as `name/...`."""
         if not os.path.isdir(path):
             raise UserErrorException("path must be a folder, and {!r} is none.".format(path))
-        name = _checked_artifact(name)
-        files = {}
-        for folder, _, found in os.walk(path):
-            for item in found:
-                full = os.path.join(folder, item)
-                files["{}/{}".format(name, os.path.relpath(full, path).replace(os.sep, "/"))] = full
-        self._recorder.store(files)
+        self._recorder.store(files_below(path, _checked_artifact(name)))
 
     def get_file_names(self):
         """The paths of all files of the run, sorted."""
@@ -103,7 +97,7 @@ class RunFiles:
         """
         from azureml.core.model import Model
 
-        path = (model_path or model_name).strip("/")
+        path = _checked_artifact(model_path or model_name)
         self.flush()
         names = self.get_file_names()
         if not any(name == path or name.startswith(path + "/") for name in names):
@@ -135,6 +129,16 @@ class RunFiles:
                 copy.write(block if isinstance(block, bytes) else block.encode("utf-8"))
             copy.flush()
             self._recorder.store({name: copy.name})
+
+
+def files_below(folder, name):
+    """`{name/path: local path}` of every file below a folder."""
+    found = {}
+    for place, _, items in os.walk(folder):
+        for item in items:
+            full = os.path.join(place, item)
+            found["{}/{}".format(name, os.path.relpath(full, folder).replace(os.sep, "/"))] = full
+    return found
 
 
 def _checked_artifact(name):

@@ -12,6 +12,7 @@ from runyard_sdk.gitfacts import git_properties
 from runyard_sdk.submitter import submitter_facts
 
 _SENDING_ATTEMPTS = 3
+_LONGEST_NAME_IN_ID = 170
 
 
 def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_name=None, **kwargs):
@@ -58,7 +59,7 @@ def send(experiment, body, folder=None):
 def new_run_id(experiment_name):
     import os
 
-    return "{}_{}_{}".format(experiment_name, int(time.time()), os.urandom(4).hex())
+    return "{}_{}_{}".format(experiment_name[:_LONGEST_NAME_IN_ID], int(time.time()), os.urandom(4).hex())
 
 
 def as_texts(*tags):

@@ -5,7 +5,7 @@ import os
 from azureml.core._offline_run import _OfflineRun  # noqa: F401
 from azureml.core._run_datasets import InputDatasets, LinkOutput, OutputDatasets  # noqa: F401
 from azureml.core._run_family import RunFamily, Wanted, records
-from azureml.core._run_files import RunFiles
+from azureml.core._run_files import RunFiles, files_below
 from azureml.core._run_life import TERMINAL_STATES, RunLife
 from azureml.core._run_logging import RunLogging
 from azureml.exceptions import (  # noqa: F401
@@ -234,9 +234,10 @@ class Run(RunLogging, RunFiles, RunLife, RunFamily):
         return self._record
 
     def _store_tracked(self):
-        """Upload the folder that an interactive run tracks."""
-        if self._tracked and os.path.isdir(self._tracked) and os.listdir(self._tracked):
-            self.upload_folder(os.path.basename(os.path.normpath(self._tracked)), self._tracked)
+        """Store the folder that an interactive run tracks; what lies there at the end wins."""
+        files = files_below(self._tracked, os.path.basename(os.path.normpath(self._tracked))) if self._tracked else {}
+        if files:
+            self._recorder.store(files, replace=True)
 
     def __enter__(self):
         return self

@@ -82,4 +82,8 @@ def _text(field, content):
 
 
 def _float(field, value):
-    return _varint(field << 3 | 5) + struct.pack("<f", value)
+    try:
+        packed = struct.pack("<f", value)
+    except OverflowError:  # larger than 32 bits can say
+        packed = struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+    return _varint(field << 3 | 5) + packed
