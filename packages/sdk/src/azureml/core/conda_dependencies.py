@@ -1,6 +1,6 @@
 import os
 
-from azureml._package_names import package_name, with_package
+from azureml._requirements import package_name, with_package
 from azureml._version import VERSION
 from azureml._yaml import YamlError, dumps, loads
 from azureml.exceptions import UserErrorException

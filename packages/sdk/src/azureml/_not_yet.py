@@ -1,0 +1,38 @@
+"""What later parts of Runyard bring: the names exist, and using one says what is not there yet."""
+from azureml.exceptions import UserErrorException
+
+
+class NotYetException(UserErrorException, NotImplementedError):
+    """This version of Runyard does not have the part that was used."""
+
+
+def not_yet(what, part):
+    """The error that says so; the caller raises it."""
+    return NotYetException(
+        "%s is not part of this version of Runyard yet: it comes with part %d of 5. "
+        "Runs, estimators, environments, data folders and models work today." % (what, part))
+
+
+def unsupported(what, instead):
+    """The error for a thing of the original that has no meaning here."""
+    return NotYetException("%s is not supported by Runyard. %s" % (what, instead))
+
+
+class _NotYet(type):
+    """Looking anything public up on such a class raises; so does calling it."""
+
+    def __getattr__(cls, name):
+        if name.startswith("_"):
+            raise AttributeError("type object %r has no attribute %r" % (cls.__name__, name))
+        raise not_yet("%s.%s" % (cls.__name__, name), cls._part)
+
+
+def not_yet_class(name, part, module, **members):
+    """A class that can be imported, subclassed and used in isinstance, and raises when it is made or asked."""
+
+    def __init__(self, *args, **kwargs):
+        raise not_yet("%s.%s" % (module, name), part)
+
+    body = dict(members, __init__=__init__, __module__=module, _part=part,
+                __doc__="Comes with part %d of 5 of Runyard; using it raises NotYetException." % part)
+    return _NotYet(name, (object,), body)

@@ -1,0 +1,48 @@
+"""Requirement lines as pip and conda read them."""
+import os
+import re
+
+from azureml.exceptions import UserErrorException
+
+_NAME = re.compile(r"^\s*(?:[A-Za-z0-9_.-]+::)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+_OTHER_FILE = re.compile(r"^(?:-r|--requirement)[ =]*(.+)$")
+_DEEPEST = 10
+
+
+def package_name(requirement):
+    """The comparable name of a requirement: 'Tensorflow_GPU==1.13' gives 'tensorflow-gpu'; '' for an option or URL."""
+    if "://" in requirement.split("@")[0] or requirement.lstrip().startswith("-"):
+        return ""
+    found = _NAME.match(requirement)
+    return re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
+
+
+def with_package(requirements, requirement):
+    """The list with `requirement` in place of those of the same name, else at its end."""
+    name = package_name(requirement)
+    kept = [other for other in requirements if other != requirement and (not name or package_name(other) != name)]
+    return kept + [requirement]
+
+
+def read_requirements(path, depth=0):
+    """The lines of a pip requirements file and of the files it names with -r; comments dropped, long lines joined."""
+    if not os.path.isfile(path):
+        raise UserErrorException("There is no pip requirements file at %r." % str(path))
+    if depth > _DEEPEST:
+        raise UserErrorException("The pip requirements file %r names itself through its -r lines." % str(path))
+    with open(path, encoding="utf-8-sig") as file:
+        text = file.read().replace("\\\r\n", " ").replace("\\\n", " ")
+    lines = (line.split(" #")[0].strip() for line in text.splitlines())
+    return expanded([line for line in lines if line and not line.startswith("#")], os.path.dirname(path), depth)
+
+
+def expanded(lines, folder, depth=0):
+    """The lines with every `-r FILE` replaced by what the file, relative to `folder`, holds."""
+    found = []
+    for line in lines:
+        other = _OTHER_FILE.match(line)
+        if other:
+            found.extend(read_requirements(os.path.join(folder, other.group(1).strip()), depth + 1))
+        else:
+            found.append(line)
+    return found

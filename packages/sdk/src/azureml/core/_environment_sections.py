@@ -1,0 +1,244 @@
+"""The parts of an Environment: Python, Docker, Spark and R."""
+from azureml._elements import Element
+from azureml.core.conda_dependencies import CondaDependencies
+from azureml.core.container_registry import ContainerRegistry
+from azureml.exceptions import UserErrorException
+
+DEFAULT_CPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04:20251130.v1"
+DEFAULT_GPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
+
+
+class PythonSection(Element):
+    """Which interpreter and packages a run has. With user_managed_dependencies it is taken as it is."""
+
+    _fields = dict.fromkeys(
+        ("user_managed_dependencies", "interpreter_path", "_conda_dependencies_file", "_base_conda_environment"))
+
+    def __init__(self, **kwargs):
+        skip_defaults = kwargs.pop("_skip_defaults", False)
+        _refuse_unknown("PythonSection", kwargs)
+        self.interpreter_path = None if skip_defaults else "python"
+        self.user_managed_dependencies = None if skip_defaults else False
+        self.conda_dependencies = None if skip_defaults else CondaDependencies()
+        self._conda_dependencies_file = None
+        self._base_conda_environment = None
+
+    @property
+    def conda_dependencies_file(self):
+        return self._conda_dependencies_file
+
+    @conda_dependencies_file.setter
+    def conda_dependencies_file(self, path):
+        self._conda_dependencies_file = path
+        if path:
+            self.conda_dependencies = CondaDependencies(conda_dependencies_file_path=path)
+
+    def _to_object(self):
+        written = super(PythonSection, self)._to_object()
+        conda = self.conda_dependencies
+        written["condaDependencies"] = conda.as_dict() if conda is not None else None
+        return written
+
+    @classmethod
+    def _from_object(cls, given):
+        made = super(PythonSection, cls)._from_object(given)
+        conda = (given or {}).get("condaDependencies")
+        if conda:
+            made.conda_dependencies = CondaDependencies(_underlying_structure=conda)
+        return made
+
+
+class PythonEnvironment(PythonSection):
+    def __init__(self):
+        super(PythonEnvironment, self).__init__()
+
+
+class DockerImagePlatform(Element):
+    _fields = {"os": None, "architecture": None}
+
+    def __init__(self):
+        self.os = "Linux"
+        self.architecture = "amd64"
+
+
+class DockerBuildContext(Element):
+    """A folder that an image is built from."""
+
+    _fields = {"location_type": None, "location": None, "dockerfile_path": None}
+
+    class LocationType(object):
+        Git = "git"
+        StorageAccount = "storageaccount"
+
+    def __init__(self, location_type=None, location=None, dockerfile_path="Dockerfile"):
+        self.location_type = location_type
+        self.location = location
+        self.dockerfile_path = dockerfile_path
+
+    @staticmethod
+    def from_local_directory(workspace, path, dockerfile_path="Dockerfile"):
+        from azureml._not_yet import not_yet
+        raise not_yet("Building an image from a folder (DockerBuildContext.from_local_directory)", 5)
+
+
+class DockerSection(Element):
+    """The image of a run. base_image, base_dockerfile and build_context exclude one another: the last one set stays."""
+
+    _fields = {"_enabled": None, "_base_image": None, "_base_dockerfile": None, "_build_context": DockerBuildContext,
+               "_shared_volumes": None, "_shm_size": None, "_arguments": None, "platform": DockerImagePlatform,
+               "base_image_registry": ContainerRegistry}
+
+    def __init__(self, **kwargs):
+        skip_defaults = kwargs.pop("_skip_defaults", False)
+        _refuse_unknown("DockerSection", kwargs)
+        self._enabled = None if skip_defaults else False
+        self._shm_size = None
+        self._shared_volumes = None if skip_defaults else True
+        self._arguments = []
+        self._base_image = None if skip_defaults else DEFAULT_CPU_IMAGE
+        self._base_dockerfile = None
+        self._build_context = None
+        self.platform = DockerImagePlatform()
+        self.base_image_registry = ContainerRegistry()
+
+    @property
+    def enabled(self):
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, enabled):
+        self._enabled = enabled
+
+    @property
+    def shm_size(self):
+        return self._shm_size
+
+    @shm_size.setter
+    def shm_size(self, shm_size):
+        self._shm_size = shm_size
+
+    @property
+    def shared_volumes(self):
+        return self._shared_volumes
+
+    @shared_volumes.setter
+    def shared_volumes(self, shared_volumes):
+        self._shared_volumes = shared_volumes
+
+    @property
+    def arguments(self):
+        return self._arguments
+
+    @arguments.setter
+    def arguments(self, arguments):
+        self._arguments = arguments
+
+    @property
+    def base_image(self):
+        return self._base_image
+
+    @base_image.setter
+    def base_image(self, image):
+        self._set_source(base_image=image)
+
+    @property
+    def base_dockerfile(self):
+        return self._base_dockerfile
+
+    @base_dockerfile.setter
+    def base_dockerfile(self, dockerfile):
+        import os
+        if dockerfile and "\n" not in dockerfile and os.path.isfile(dockerfile):
+            with open(dockerfile, encoding="utf-8") as file:
+                dockerfile = file.read()
+        self._set_source(base_dockerfile=dockerfile)
+
+    @property
+    def build_context(self):
+        return self._build_context
+
+    @build_context.setter
+    def build_context(self, build_context):
+        self._set_source(build_context=build_context)
+
+    @property
+    def gpu_support(self):
+        """Kept for old scripts: GPUs are found by themselves."""
+        return True
+
+    @gpu_support.setter
+    def gpu_support(self, gpu_support):
+        pass
+
+    def _set_source(self, base_image=None, base_dockerfile=None, build_context=None):
+        self._base_image = base_image
+        self._base_dockerfile = base_dockerfile
+        self._build_context = build_context
+
+
+class DockerEnvironment(DockerSection):
+    def __init__(self):
+        super(DockerEnvironment, self).__init__()
+
+
+class SparkPackage(Element):
+    _fields = {"group": None, "artifact": None, "version": None}
+
+    def __init__(self, group=None, artifact=None, version=None):
+        self.group = group
+        self.artifact = artifact
+        self.version = version
+
+
+class SparkSection(Element):
+    _fields = {"repositories": None, "packages": [SparkPackage], "precache_packages": None}
+
+    def __init__(self, **kwargs):
+        kwargs.pop("_skip_defaults", False)
+        _refuse_unknown("SparkSection", kwargs)
+        self.repositories = []
+        self.packages = []
+        self.precache_packages = True
+
+
+class SparkEnvironment(SparkSection):
+    def __init__(self):
+        super(SparkEnvironment, self).__init__()
+
+
+class RCranPackage(Element):
+    _fields = {"name": None, "version": None, "repository": None}
+
+    def __init__(self):
+        self.name = None
+        self.version = None
+        self.repository = None
+
+
+class RGitHubPackage(Element):
+    _fields = {"repository": None, "auth_token": None}
+
+    def __init__(self):
+        self.repository = None
+        self.auth_token = None
+
+
+class RSection(Element):
+    _fields = {"r_version": None, "user_managed": None, "rscript_path": None, "snapshot_date": None,
+               "cran_packages": [RCranPackage], "github_packages": [RGitHubPackage], "custom_url_packages": None,
+               "bioconductor_packages": None}
+
+    def __init__(self):
+        self.r_version = None
+        self.user_managed = False
+        self.rscript_path = None
+        self.snapshot_date = None
+        self.cran_packages = []
+        self.github_packages = []
+        self.custom_url_packages = []
+        self.bioconductor_packages = []
+
+
+def _refuse_unknown(name, kwargs):
+    if kwargs:
+        raise UserErrorException("%s takes no %s." % (name, ", ".join(sorted(kwargs))))

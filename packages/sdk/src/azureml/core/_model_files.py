@@ -1,0 +1,43 @@
+"""Files of a model: what a local path holds, and where they land on download."""
+import os
+
+from azureml.exceptions import UserErrorException
+
+
+def local_files(model_path, child_paths=None):
+    """[(path in the model, local path)] of a file or folder; the last segment of model_path stays as root."""
+    if not os.path.exists(model_path):
+        raise FileNotFoundError("model_path %r names no file or folder." % str(model_path))
+    whole = os.path.abspath(model_path)
+    root = os.path.dirname(whole)
+    chosen = [os.path.join(whole, child) for child in child_paths] if child_paths else [whole]
+    found = []
+    for path in chosen:
+        if not os.path.exists(path):
+            raise FileNotFoundError("child_paths names %r, which is not in model_path %r." % (path, str(model_path)))
+        found.extend(_below(path))
+    if not found:
+        raise UserErrorException("model_path %r is an empty folder." % str(model_path))
+    return [(os.path.relpath(path, root).replace(os.sep, "/"), path) for path in found]
+
+
+def target_paths(files, target_dir):
+    """[(sha256, mode, local target)] for a model's entries; UserErrorException for one that would leave the folder."""
+    placed = []
+    for path, sha256, _, mode in files:
+        parts = path.split("/")
+        if path.startswith("/") or ".." in parts or "\x00" in path:
+            raise UserErrorException("The model holds the path %r, which leaves its folder." % path)
+        placed.append((sha256, mode, os.path.join(target_dir, *parts)))
+    return placed
+
+
+def common_root(paths):
+    """The file of a model with one file, else the folder that all of its files lie in."""
+    return paths[0] if len(paths) == 1 else os.path.commonpath(paths)
+
+
+def _below(path):
+    if os.path.isfile(path):
+        return [path]
+    return [os.path.join(where, name) for where, folders, names in os.walk(path) for name in sorted(names)]

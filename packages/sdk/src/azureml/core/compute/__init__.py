@@ -1,0 +1,10 @@
+from azureml._version import VERSION
+from azureml.core.compute._elsewhere import (
+    AdlaCompute, AksCompute, BatchCompute, ComputeInstance, DatabricksCompute, DataFactoryCompute, DsvmCompute,
+    HDInsightCompute, KubernetesCompute, KustoCompute, RemoteCompute, SynapseCompute)
+from azureml.core.compute.amlcompute import AmlCompute
+from azureml.core.compute.compute import ComputeTarget
+
+__all__ = ["VERSION", "AdlaCompute", "AksCompute", "AmlCompute", "BatchCompute", "ComputeInstance", "ComputeTarget",
+           "DataFactoryCompute", "DatabricksCompute", "DsvmCompute", "HDInsightCompute", "KubernetesCompute",
+           "KustoCompute", "RemoteCompute", "SynapseCompute"]

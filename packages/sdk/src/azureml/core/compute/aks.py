@@ -1,0 +1,6 @@
+from azureml.core.compute._elsewhere import (  # noqa: F401
+    AksAttachConfiguration, AksCompute, AksProvisioningConfiguration, AksUpdateConfiguration)
+from azureml.core.compute.compute import (  # noqa: F401
+    MLC_COMPUTE_RESOURCE_ID_FMT, ComputeTarget, ComputeTargetAttachConfiguration, ComputeTargetProvisioningConfiguration,
+    ComputeTargetUpdateConfiguration)
+from azureml.exceptions import ComputeTargetException  # noqa: F401

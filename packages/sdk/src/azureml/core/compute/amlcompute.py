@@ -1,0 +1,235 @@
+import time
+
+from azureml.core.compute._amlcompute_status import (  # noqa: F401
+    AmlComputeNodeStateCounts, AmlComputeStatus, ScaleSettings)
+from azureml.core.compute.compute import (  # noqa: F401
+    MLC_COMPUTE_RESOURCE_ID_FMT, MLC_WORKSPACE_API_VERSION, ComputeTarget, ComputeTargetProvisioningConfiguration)
+from azureml.exceptions import ComputeTargetException
+
+DEFAULT_PAGE_SIZE = 500
+
+_PRIORITIES = ("dedicated", "lowpriority")
+_POLL_SECONDS = 0.5
+
+
+class AmlCompute(ComputeTarget):
+    """A cluster of min_nodes to max_nodes nodes; here each node is a slot of this machine."""
+
+    _compute_type = "AmlCompute"
+
+    @staticmethod
+    def provisioning_configuration(vm_size="", vm_priority="dedicated", min_nodes=0, max_nodes=None,
+                                   idle_seconds_before_scaledown=1800, admin_username=None, admin_user_password=None,
+                                   admin_user_ssh_key=None, vnet_resourcegroup_name=None, vnet_name=None,
+                                   subnet_name=None, tags=None, description=None,
+                                   remote_login_port_public_access="NotSpecified", identity_type=None,
+                                   identity_id=None, location=None, enable_node_public_ip=True):
+        return AmlComputeProvisioningConfiguration(
+            vm_size, vm_priority, min_nodes, max_nodes, idle_seconds_before_scaledown, admin_username,
+            admin_user_password, admin_user_ssh_key, vnet_resourcegroup_name, vnet_name, subnet_name, tags,
+            description, remote_login_port_public_access, identity_type, identity_id, location, enable_node_public_ip)
+
+    @staticmethod
+    def supported_vmsizes(workspace, location=None):
+        """Sizes by name, for code that looks one up. Any size is accepted: a node is a slot of this machine."""
+        return [dict(zip(("name", "vCPUs", "gpus", "memoryGB", "maxResourceVolumeMB"), size)) for size in _VM_SIZES]
+
+    def get(self):
+        return self.serialize()
+
+    def get_status(self):
+        """An AmlComputeStatus; its serialize() is a plain mapping."""
+        self.refresh_state()
+        return self.status
+
+    def refresh_state(self):
+        super(AmlCompute, self).refresh_state()
+        self._refresh_status()
+
+    def list_nodes(self):
+        """One mapping per node that exists now."""
+        return self.workspace._client.get(self.workspace._path("computes", self.name, "nodes"))["nodes"]
+
+    def get_active_runs(self, type=None, tags=None, properties=None, status=None):
+        """Runs that use this cluster and have not ended, newest first."""
+        from azureml.core.experiment import Experiment
+        wanted = [status] if isinstance(status, str) else status
+        for name in sorted(self.workspace.experiments):
+            for run in Experiment(self.workspace, name).get_runs(type=type, tags=tags, properties=properties):
+                details = run.get_details()
+                if details["status"] in ("Completed", "Failed", "Canceled") or details.get("target") != self.name:
+                    continue
+                if not wanted or details["status"] in wanted:
+                    yield run
+
+    def wait_for_completion(self, show_output=False, min_node_count=None, timeout_in_minutes=25,
+                            is_delete_operation=False):
+        """Wait until min_node_count nodes (by default the cluster's minimum) are there. A timeout does not raise."""
+        if is_delete_operation:
+            return
+        self.refresh_state()
+        wanted = self.scale_settings.minimum_node_count if min_node_count is None else min_node_count
+        say = print if show_output else (lambda *_: None)
+        say("Creating")
+        say(self.provisioning_state)
+        deadline = time.time() + 60 * timeout_in_minutes
+        while self.status.current_node_count < wanted and time.time() < deadline:
+            time.sleep(_POLL_SECONDS)
+            self.refresh_state()
+        say("AmlCompute wait for completion finished")
+        say()
+        if self.status.current_node_count >= wanted:
+            say("Minimum number of nodes requested have been provisioned")
+        else:
+            say("Wait timeout has been reached\nCurrent provisioning state of AmlCompute is %r and current node count "
+                "is %r" % (self.provisioning_state.lower(), self.status.current_node_count))
+
+    def update(self, min_nodes=None, max_nodes=None, idle_seconds_before_scaledown=None):
+        """Change the scale settings; what is None stays."""
+        from azureml._assets import patch_asset
+        changes = {"min_nodes": min_nodes, "max_nodes": max_nodes,
+                   "idle_seconds_before_scaledown": idle_seconds_before_scaledown}
+        changes = {key: value for key, value in changes.items() if value is not None}
+        current = self.scale_settings
+        _check_scale(changes.get("min_nodes", current.minimum_node_count),
+                     changes.get("max_nodes", current.maximum_node_count))
+        patch_asset(self.workspace, "computes", self.name, body=changes)
+        self.refresh_state()
+
+    def add_identity(self, identity_type, identity_id=None):
+        raise _no_identity()
+
+    def remove_identity(self, identity_id=None):
+        raise _no_identity()
+
+    @staticmethod
+    def list_usages(workspace, show_all=False, location=None):
+        return []
+
+    @staticmethod
+    def list_quotas(workspace, location=None):
+        return []
+
+    @staticmethod
+    def update_quotas(workspace, vm_family, limit=None, location=None):
+        from azureml._not_yet import unsupported
+        raise unsupported("Changing quotas", "This machine's own cores, memory and GPUs are the limit.")
+
+    @staticmethod
+    def deserialize(workspace, object_dict):
+        return AmlCompute(workspace, object_dict["name"])
+
+    def serialize(self):
+        written = super(AmlCompute, self).serialize()
+        written["properties"].update(status=self.status.serialize() if self.status else None, properties={
+            "vmSize": self.vm_size, "vmPriority": self.vm_priority, "scaleSettings": self.scale_settings.serialize()})
+        return written
+
+    @classmethod
+    def _create(cls, workspace, name, configuration):
+        from azureml._assets import create_asset, find_asset, patch_asset
+        body = configuration._body(workspace)
+        if find_asset(workspace, "computes", name) is None:
+            create_asset(workspace, "computes", name, body, tags=configuration.tags)
+        else:
+            patch_asset(workspace, "computes", name, body=body, tags=configuration.tags)
+        return cls(workspace, name)
+
+    def _take(self, workspace, asset):
+        super(AmlCompute, self)._take(workspace, asset)
+        body = asset["body"]
+        self.vm_size = body.get("vm_size")
+        self.vm_priority = body.get("vm_priority")
+        self.scale_settings = ScaleSettings(
+            body.get("min_nodes"), body.get("max_nodes"), body.get("idle_seconds_before_scaledown"))
+        network = body.get("vnet") or {}
+        self.vnet_resourcegroup_name = network.get("resource_group")
+        self.vnet_name, self.subnet_name = network.get("name"), network.get("subnet")
+        self.admin_username = self.admin_user_password = self.admin_user_ssh_key = None
+        self.remote_login_port_public_access = "NotSpecified"
+        self.identity_type = self.identity_id = None
+        self.status = None
+
+    def _refresh_status(self):
+        seen = self.workspace._client.get(self.workspace._path("computes", self.name, "status"))
+        self.status = AmlComputeStatus._of(self, seen)
+
+
+class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
+    """The settings of a cluster to be. Contradictions raise ComputeTargetException at once."""
+
+    _compute_class = AmlCompute
+
+    def __init__(self, vm_size="", vm_priority="dedicated", min_nodes=0, max_nodes=None,
+                 idle_seconds_before_scaledown=1800, admin_username=None, admin_user_password=None,
+                 admin_user_ssh_key=None, vnet_resourcegroup_name=None, vnet_name=None, subnet_name=None, tags=None,
+                 description=None, remote_login_port_public_access="NotSpecified", identity_type=None,
+                 identity_id=None, compute_location=None, enable_node_public_ip=True):
+        super(AmlComputeProvisioningConfiguration, self).__init__("AmlCompute", compute_location)
+        self.vm_size = vm_size
+        self.vm_priority = vm_priority
+        self.scale_settings = ScaleSettings(min_nodes, max_nodes, idle_seconds_before_scaledown)
+        self.admin_username = admin_username
+        self.admin_user_password = admin_user_password
+        self.admin_user_ssh_key = admin_user_ssh_key
+        self.vnet_resourcegroup_name = vnet_resourcegroup_name
+        self.vnet_name = vnet_name
+        self.subnet_name = subnet_name
+        self.tags = tags
+        self.description = description
+        self.remote_login_port_public_access = remote_login_port_public_access
+        self.identity_type = identity_type
+        self.identity_id = identity_id
+        self.compute_location = compute_location
+        self.enable_node_public_ip = enable_node_public_ip
+        self.validate_configuration()
+
+    def validate_configuration(self):
+        _check_scale(self.scale_settings.minimum_node_count, self.scale_settings.maximum_node_count)
+        if self.vm_priority not in _PRIORITIES:
+            raise ComputeTargetException("vm_priority must be 'dedicated' or 'lowpriority', got %r." % (
+                self.vm_priority,))
+        if self.admin_username and not (self.admin_user_password or self.admin_user_ssh_key):
+            raise ComputeTargetException("admin_username needs admin_user_password or admin_user_ssh_key.")
+        network = (self.vnet_resourcegroup_name, self.vnet_name, self.subnet_name)
+        if any(network) and not all(network):
+            raise ComputeTargetException("vnet_resourcegroup_name, vnet_name and subnet_name go together: give all "
+                                         "three or none.")
+
+    def _body(self, workspace):
+        scale = self.scale_settings
+        network = {"resource_group": self.vnet_resourcegroup_name, "name": self.vnet_name, "subnet": self.subnet_name}
+        return {"type": "AmlCompute", "vm_size": self.vm_size, "vm_priority": self.vm_priority,
+                "min_nodes": scale.minimum_node_count, "max_nodes": scale.maximum_node_count,
+                "idle_seconds_before_scaledown": scale.idle_seconds_before_scaledown,
+                "description": self.description, "location": self.location or workspace.location,
+                "provisioning_state": "Succeeded", "vnet": network if self.vnet_name else None}
+
+
+def _check_scale(min_nodes, max_nodes):
+    if max_nodes is None:
+        raise ComputeTargetException("max_nodes is missing: say how many nodes the cluster may grow to.")
+    for argument, value in (("min_nodes", min_nodes), ("max_nodes", max_nodes)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ComputeTargetException("%s must be a whole number of at least 0, got %r." % (argument, value))
+    if max_nodes < min_nodes:
+        raise ComputeTargetException("max_nodes must be at least min_nodes (%d), got %d." % (min_nodes, max_nodes))
+
+
+def _no_identity():
+    from azureml._not_yet import unsupported
+    return unsupported("An Azure identity of a cluster", "Clusters run as the user who started the service.")
+
+
+_VM_SIZES = (
+    ("Standard_D1_v2", 1, 0, 3.5, 51200), ("Standard_D2_v2", 2, 0, 7.0, 102400),
+    ("Standard_D3_v2", 4, 0, 14.0, 204800), ("Standard_D4_v2", 8, 0, 28.0, 409600),
+    ("Standard_D12_v2", 4, 0, 28.0, 204800), ("Standard_DS3_v2", 4, 0, 14.0, 28672),
+    ("Standard_DS12_v2", 4, 0, 28.0, 57344), ("Standard_F4s_v2", 4, 0, 8.0, 32768),
+    ("Standard_NC6", 6, 1, 56.0, 389120), ("Standard_NC12", 12, 2, 112.0, 696320),
+    ("Standard_NC24", 24, 4, 224.0, 1474560), ("Standard_NC24r", 24, 4, 224.0, 1474560),
+    ("Standard_NC6s_v2", 6, 1, 112.0, 753664), ("Standard_NC6s_v3", 6, 1, 112.0, 753664),
+    ("Standard_NC12s_v3", 12, 2, 224.0, 1474560), ("Standard_NC24rs_v3", 24, 4, 448.0, 2949120),
+    ("Standard_ND6s", 6, 1, 112.0, 753664), ("Standard_NV6", 6, 1, 56.0, 389120))
+
+ComputeTarget._types["AmlCompute"] = AmlCompute

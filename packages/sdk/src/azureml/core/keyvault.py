@@ -1,0 +1,48 @@
+"""Secrets of a workspace. Values lie encrypted in the service's store."""
+
+
+class _ContentType(object):
+    """The default of set_secret: no content type was given."""
+
+    def __repr__(self):
+        return "KeyVaultContentType.not_provided"
+
+
+_NOT_PROVIDED = _ContentType()
+
+
+class Keyvault(object):
+    def __init__(self, workspace):
+        self.workspace = workspace
+
+    def set_secret(self, name, value, content_type=_NOT_PROVIDED):
+        self.workspace._client.put(self.workspace._path("secrets", name), {"value": value})
+
+    def set_secrets(self, secrets_batch):
+        for name, value in secrets_batch.items():
+            self.set_secret(name, value)
+
+    def get_secret(self, name):
+        """The value, or None where there is no such secret."""
+        from runyard_sdk.errors import NotFound
+        try:
+            return self.workspace._client.get(self.workspace._path("secrets", name))["value"]
+        except NotFound:
+            return None
+
+    def get_secrets(self, secrets):
+        return {name: self.get_secret(name) for name in secrets}
+
+    def get_secret_content_type(self, name):
+        """Content types are not kept; always None."""
+
+    def list_secrets(self):
+        """The names, as a list of mappings with 'name'; never the values."""
+        return self.workspace._client.get(self.workspace._path("secrets"))["secrets"]
+
+    def delete_secret(self, name):
+        self.workspace._client.delete(self.workspace._path("secrets", name))
+
+    def delete_secrets(self, secrets):
+        for name in secrets:
+            self.delete_secret(name)

@@ -1,0 +1,9 @@
+from azureml.core.compute import ComputeTarget  # noqa: F401
+from azureml.core.environment import Environment  # noqa: F401
+from azureml.core.image import Image  # noqa: F401
+from azureml.core.model import Model  # noqa: F401
+from azureml.core.webservice._not_yet_classes import (  # noqa: F401
+    AksEndpoint, AksEndpointDeploymentConfiguration, AksServiceAccessToken, AksServiceDeploymentConfiguration,
+    AksWebservice, AutoScaler, ContainerResourceRequirements, DataCollection, LivenessProbeRequirements, Webservice,
+    WebServiceAccessToken, WebserviceDeploymentConfiguration)
+from azureml.exceptions import WebserviceException  # noqa: F401

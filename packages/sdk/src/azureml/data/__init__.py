@@ -1,0 +1,9 @@
+from azureml.data._later import DatacacheStore
+from azureml.data.dataset_factory import DataType
+from azureml.data.file_dataset import FileDataset
+from azureml.data.output_dataset_config import (
+    HDFSOutputDatasetConfig, LinkFileOutputDatasetConfig, LinkTabularOutputDatasetConfig, OutputFileDatasetConfig)
+from azureml.data.tabular_dataset import TabularDataset
+
+__all__ = ["DataType", "DatacacheStore", "FileDataset", "HDFSOutputDatasetConfig", "LinkFileOutputDatasetConfig",
+           "LinkTabularOutputDatasetConfig", "OutputFileDatasetConfig", "TabularDataset"]

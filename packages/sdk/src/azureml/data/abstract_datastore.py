@@ -1,0 +1,42 @@
+class AbstractDatastore(object):
+    """A place of the workspace that holds data."""
+
+    def __init__(self, workspace, name, datastore_type):
+        self._workspace = workspace
+        self._name = name
+        self._datastore_type = datastore_type
+
+    @property
+    def workspace(self):
+        return self._workspace
+
+    @workspace.setter
+    def workspace(self, workspace):
+        self._workspace = workspace
+
+    @property
+    def name(self):
+        return self._name
+
+    @name.setter
+    def name(self, name):
+        self._name = name
+
+    @property
+    def datastore_type(self):
+        return self._datastore_type
+
+    @datastore_type.setter
+    def datastore_type(self, datastore_type):
+        self._datastore_type = datastore_type
+
+    def set_as_default(self):
+        from azureml._assets import patch_asset
+        patch_asset(self.workspace, "datastores", self.name, body={"is_default": True})
+
+    def unregister(self):
+        from azureml._assets import delete_asset
+        delete_asset(self.workspace, "datastores", self.name)
+
+    def __repr__(self):
+        return "%s(name=%r, workspace=%r)" % (type(self).__name__, self.name, getattr(self.workspace, "name", None))

@@ -1,0 +1,116 @@
+"""Distributed training as estimators take it: by name (distributed_backend) or by object (distributed_training)."""
+from azureml.core.runconfig import MpiConfiguration, TensorflowConfiguration
+from azureml.exceptions import TrainingException
+
+
+class _DistributedTraining(object):
+    _communicator = None
+    _framework = None
+
+    def validate(self, estimator_name):
+        """TrainingException where this estimator cannot be distributed in this way."""
+        check_supported(estimator_name, self)
+
+    def _apply(self, run_config, settings):
+        run_config.communicator, run_config.framework = self._communicator, self._framework
+
+
+class Mpi(_DistributedTraining):
+    _communicator, _framework = "Mpi", "python"
+
+    def __init__(self, process_count_per_node=1):
+        self.process_count_per_node = process_count_per_node
+
+    def _apply(self, run_config, settings):
+        super(Mpi, self)._apply(run_config, settings)
+        run_config.mpi.process_count_per_node = max(self.process_count_per_node, settings["process_count_per_node"])
+
+
+class ParameterServer(_DistributedTraining):
+    _communicator, _framework = "ParameterServer", "tensorflow"
+
+    def __init__(self, worker_count=1, parameter_server_count=1):
+        self.worker_count = worker_count
+        self.parameter_server_count = parameter_server_count
+
+    def _apply(self, run_config, settings):
+        super(ParameterServer, self)._apply(run_config, settings)
+        run_config.tensorflow.worker_count = self.worker_count
+        run_config.tensorflow.parameter_server_count = self.parameter_server_count
+
+
+class Gloo(_DistributedTraining):
+    _communicator, _framework = "Gloo", "pytorch"
+
+
+class Nccl(_DistributedTraining):
+    _communicator, _framework = "Nccl", "pytorch"
+
+
+def _apply_mpi(run_config, settings, configuration=None):
+    run_config.communicator, run_config.framework = "IntelMpi", "Python"
+    asked = configuration.process_count_per_node if configuration else 1
+    run_config.mpi.process_count_per_node = max(asked, settings["process_count_per_node"])
+
+
+def _apply_parameter_server(run_config, settings, configuration=None):
+    run_config.communicator, run_config.framework = "ParameterServer", "TensorFlow"
+    run_config.tensorflow = configuration or TensorflowConfiguration(
+        settings.get("worker_count", 1), settings.get("parameter_server_count", 1))
+
+
+def _apply_torch(name):
+    def apply(run_config, settings):
+        run_config.communicator, run_config.framework = name, "PyTorch"
+    return apply
+
+
+_BY_NAME = {"mpi": _apply_mpi, "ps": _apply_parameter_server, "gloo": _apply_torch("gloo"),
+            "nccl": _apply_torch("nccl")}
+_MPI = (Mpi, MpiConfiguration)
+_SUPPORTED = {
+    "Estimator": (("mpi",), _MPI + (ParameterServer, Gloo, Nccl)),
+    "TensorFlow": (("mpi", "ps"), _MPI + (ParameterServer, TensorflowConfiguration)),
+    "PyTorch": (("mpi", "gloo", "nccl"), _MPI + (Gloo, Nccl)),
+    "Chainer": (("mpi",), _MPI),
+    "SKLearn": ((), ()),
+}
+
+
+def check_supported(estimator_name, backend):
+    names, classes = _SUPPORTED.get(estimator_name, _SUPPORTED["Estimator"])
+    known = backend.lower() in names if isinstance(backend, str) else isinstance(backend, classes)
+    if not known:
+        raise TrainingException("%s cannot be distributed with %r. It takes %s." % (
+            estimator_name, backend if isinstance(backend, str) else type(backend).__name__,
+            ", ".join([repr(name) for name in names] + [kind.__name__ for kind in classes]) or "no distribution"))
+
+
+def distribute(estimator_name, run_config, settings):
+    """Put the distribution that the settings ask for into the run configuration."""
+    backend = settings.get("distributed_training") or settings.get("distributed_backend")
+    if settings.get("distributed_training") and settings.get("distributed_backend"):
+        raise TrainingException("distributed_backend is the old name of distributed_training: give one of them.")
+    _check_counts(settings, backend)
+    run_config.node_count = settings["node_count"]
+    if not backend:
+        return
+    check_supported(estimator_name, backend)
+    if isinstance(backend, str):
+        _BY_NAME[backend.lower()](run_config, settings)
+    elif isinstance(backend, MpiConfiguration):
+        _apply_mpi(run_config, settings, backend)
+    elif isinstance(backend, TensorflowConfiguration):
+        _apply_parameter_server(run_config, settings, backend)
+    else:
+        backend._apply(run_config, settings)
+
+
+def _check_counts(settings, backend):
+    for argument in ("node_count", "process_count_per_node"):
+        count = settings[argument]
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise TrainingException("%s must be a whole number of at least 1, got %r." % (argument, count))
+        if count > 1 and not backend:
+            raise TrainingException("%s=%d needs distributed_training, which says how the processes work together, "
+                                    "for example Mpi()." % (argument, count))
