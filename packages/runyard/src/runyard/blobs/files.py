@@ -1,0 +1,100 @@
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from runyard.blobs.arrivals import Arrivals
+from runyard.blobs.disk import explained
+from runyard.errors import NotFound
+from runyard.model.names import check_sha256
+
+_INCOMING = "incoming"
+_LOCK = "lock"
+_FILES_AT_ONCE = 256  # each holds a descriptor until all are written out
+_SHARD = re.compile(r"[0-9a-f]{2}")
+
+
+class FileBlobStore:
+    """Blobs as files `ab/<sha256>` below a folder. Safe among threads and processes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._incoming = root / _INCOMING
+        with explained(root):
+            self._incoming.mkdir(parents=True, exist_ok=True)
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        with self._keeping():
+            return [name for name in names if not self._touched(check_sha256(name))]
+
+    def put(self, sha256: str, chunks: Iterable[bytes]) -> int:
+        with self._arrivals() as arrivals:
+            if self._touched(check_sha256(sha256)):
+                return self._path(sha256).stat().st_size
+            size = arrivals.add_stream(sha256, chunks)
+            arrivals.settle()
+            return size
+
+    def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
+        stored: list[tuple[str, int]] = []
+        with self._arrivals() as arrivals:
+            for start in range(0, len(paths), _FILES_AT_ONCE):
+                stored += [arrivals.add_file(path) for path in paths[start : start + _FILES_AT_ONCE]]
+                arrivals.write_out()
+            arrivals.settle()
+        return stored
+
+    def open(self, sha256: str) -> BinaryIO:
+        try:
+            return open(self._path(check_sha256(sha256)), "rb")
+        except FileNotFoundError as error:
+            raise NotFound(f"There is no blob {sha256}.", hint="Send it again.") from error
+
+    def local_path(self, sha256: str) -> Path | None:
+        path = self._path(check_sha256(sha256))
+        return path if path.exists() else None
+
+    def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
+        """Also removes what a killed writer left behind. Blobs that `missing` or `put*` met lately count as touched."""
+        limit = time.time() - older_than_seconds
+        count = freed = 0
+        for shard in self._root.iterdir():
+            if not _SHARD.fullmatch(shard.name) and shard.name != _INCOMING:
+                continue
+            with self._keeping(exclusively=True):
+                for entry in os.scandir(shard):
+                    facts = entry.stat(follow_symlinks=False)
+                    if entry.name not in used and facts.st_mtime < limit:
+                        os.unlink(entry.path)
+                        count, freed = count + 1, freed + facts.st_size
+        return count, freed
+
+    @contextmanager
+    def _arrivals(self) -> Iterator[Arrivals]:
+        with self._keeping(), explained(self._root), Arrivals(self._root, self._incoming, self._touched) as arrivals:
+            yield arrivals
+
+    def _path(self, sha256: str) -> Path:
+        return self._root / sha256[:2] / sha256
+
+    def _touched(self, sha256: str) -> bool:
+        """Whether it is here; if so it counts as used now."""
+        try:
+            os.utime(f"{self._root}/{sha256[:2]}/{sha256}")
+        except FileNotFoundError:
+            return False
+        return True
+
+    @contextmanager
+    def _keeping(self, *, exclusively: bool = False) -> Iterator[None]:
+        """While anybody is inside, nobody is inside exclusively: a blob found here is not deleted a moment later."""
+        fd = os.open(self._root / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(fd)

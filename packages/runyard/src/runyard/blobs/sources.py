@@ -1,0 +1,42 @@
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runyard.errors import InvalidArgument, NotFound
+
+# Without O_NONBLOCK the opening of a FIFO would wait for a writer.
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened_source(path: Path) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file of a user, open for reading, and its facts. Links, FIFOs, sockets and devices are refused."""
+    try:
+        fd = os.open(path, _FLAGS)
+    except (OSError, ValueError) as error:
+        raise _refusal(path, error) from error
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise _not_regular(path)
+        yield fd, facts
+    finally:
+        os.close(fd)
+
+
+def _refusal(path: Path, error: OSError | ValueError) -> NotFound | InvalidArgument:
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"There is no file {str(path)!r}.", hint="Was it removed meanwhile?")
+    if isinstance(error, ValueError) or error.errno in (errno.ELOOP, errno.ENXIO):
+        return _not_regular(path)
+    return InvalidArgument(f"The file {str(path)!r} cannot be read: {error.strerror}.", hint="Check its permissions.")
+
+
+def _not_regular(path: Path) -> InvalidArgument:
+    return InvalidArgument(
+        f"{str(path)!r} is not a regular file but a link, a folder, a pipe, a socket or a device.",
+        hint="Copy what it holds into a plain file.",
+    )
