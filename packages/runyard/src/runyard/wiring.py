@@ -1,17 +1,22 @@
 """The one place that builds everything."""
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from runyard.blobs.files import FileBlobStore
 from runyard.blobs.logs import FileLogStore
+from runyard.controller.controller import Controller
+from runyard.controller.launching import Surroundings
+from runyard.engines.gpus import find_gpus
+from runyard.engines.local import LocalEngine
+from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
 from runyard.model.assets import AssetKind
-from runyard.model.runs import AttemptId, RunId
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
@@ -49,15 +54,6 @@ class SystemClock:
         time.sleep(seconds)
 
 
-class StartedMover(RunMover, Protocol):
-    """The controller as its owner sees it."""
-
-    def start(self) -> None:
-        """Take every unfinished run up where it was left, then begin to move runs on."""
-
-    def stop(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Foundation:
     """What services and controller both stand on."""
@@ -67,6 +63,7 @@ class Foundation:
     runs: RunStore
     logs: LogStore
     blobs: BlobStore
+    datastores: Datastores
     tokens: Tokens
     notifier: Notifier
     clock: Clock
@@ -76,24 +73,27 @@ class Foundation:
 class Platform:
     app: "FastAPI"
     services: Services
-    mover: StartedMover
+    controller: Controller
     foundation: Foundation
 
     def close(self) -> None:
-        self.mover.stop()
+        self.controller.stop()
         self.foundation.stores.close()
 
 
 def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
     """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
-    notifier = Notifier()
+    home, notifier = settings.home, Notifier()
     stores = open_stores(settings.store_url)
     return Foundation(
         settings=settings,
         stores=stores,
         runs=NotifyingRunStore(stores.runs, notifier),
-        logs=NotifyingLogStore(FileLogStore(settings.home / "logs"), notifier),
-        blobs=FileBlobStore(settings.home / "blobs"),
+        logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
+        blobs=FileBlobStore(home / "blobs"),
+        datastores=Datastores(
+            stores.assets, folder=home / "datastores", incoming=home / "incoming", attempts=home / "attempts"
+        ),
         tokens=Tokens(owner_token),
         notifier=notifier,
         clock=SystemClock(),
@@ -103,29 +103,28 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
 def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
     """`base_url` is where the service will be reached; `stop` ends it and returns at once."""
     base = lay_foundation(settings, owner_token)
-    mover = build_controller(base)
-    services = build_services(base, mover)
+    controller = build_controller(base, base_url)
+    services = build_services(base, controller)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
-    return Platform(app, services, mover, base)
+    return Platform(app, services, controller, base)
 
 
-def build_controller(base: Foundation) -> StartedMover:
-    return Unmoved()
-
-
-class Unmoved:
-    """Stands in until the controller is there."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def wake(self, run_id: RunId | None = None) -> None: ...
-
-    def cancel(self, run_id: RunId) -> None: ...
-
-    def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"cancel": False}
+def build_controller(base: Foundation, base_url: str) -> Controller:
+    home = base.settings.home
+    engine = LocalEngine(home)
+    around = Surroundings(
+        assets=base.stores.assets,
+        files=base.stores.files,
+        engine=engine,
+        tokens=base.tokens,
+        url=lambda: base_url,
+        datastore_folder=base.datastores.folder,
+        environments=lambda variables: UvEnvironments(home / "environments", variables),
+        gpus=find_gpus(),
+    )
+    # Its first start of the agent takes longer than a request should.
+    threading.Thread(target=engine.warm, name="warming", daemon=True).start()
+    return Controller(base.runs, base.logs, base.stores.nodes, base.clock, around)
 
 
 def build_services(base: Foundation, mover: RunMover) -> Services:
@@ -149,7 +148,7 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         snapshots=snapshots,
         assets=Assets(stores.assets, workspaces, _asset_rules(base, files, mover)),
         computes=Computes(stores.assets, stores.nodes),
-        datastores=Datastores(stores.assets, folder=datastores, incoming=home / "incoming", attempts=attempts),
+        datastores=base.datastores,
         secrets=Secrets(stores.assets, workspaces, key_file=home / "secrets.key"),
         upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock),
         overviews=Overviews(runs, metrics, logs, files),

@@ -16,10 +16,9 @@ class Phase:
 
 def phases_of(run: RunRecord, events: Sequence[RunEvent], now: datetime) -> list[Phase]:
     """How long the run stayed in each status, in order; the present one counts until now, end states not at all."""
-    reached = [(run.created_at, RunStatus.NOT_STARTED.value)]
-    reached += [(event.at, event.text) for event in events if event.kind == "status"]
-    if len(reached) > 1 and reached[1][1] == reached[0][1]:
-        del reached[0]
+    reached = [(event.at, event.text) for event in events if event.kind == "status"]
+    if not reached:
+        reached = [(run.created_at, run.status.value)]
     phases = []
     for (at, name), (next_at, _) in zip(reached, [*reached[1:], (now, "")], strict=True):
         if name not in _ENDS:

@@ -6,7 +6,7 @@ from runyard.errors import AlreadyExists, InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_run_id
-from runyard.model.runs import INTERACTIVE_TARGET, RunEvent, RunId, RunRecord, RunStatus
+from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
@@ -61,9 +61,7 @@ class Submissions:
             return self._find(run_id, workspace, experiment) or self._runs.get(run_id)
         if warnings:
             created = self._runs.update(run_id, warnings=tuple(warnings))
-        if asked.is_interactive:
-            self._runs.add_event(run_id, RunEvent(created.created_at, "status", RunStatus.RUNNING.value))
-        else:
+        if not asked.is_interactive:
             self._mover.wake(run_id)
         return created
 
