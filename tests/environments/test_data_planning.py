@@ -74,8 +74,8 @@ def test_a_path_that_leaves_its_root_is_refused(path):
         plan_data({"dataReferences": {"ref": reference}}, {}, _folder)
     with pytest.raises(InvalidArgument, match="path_on_compute"):
         plan_data({"data": {"mnist": _input(pathOnCompute=path)}}, {"d1": WEB}, _folder)
+    stored = {"sources": [{"datastore": "blobs", "path": path}]}
     with pytest.raises(InvalidArgument, match="leaves its root"):
-        stored = {"sources": [{"datastore": "blobs", "path": path}]}
         plan_data({"data": {"mnist": _input()}}, {"d1": stored}, _folder)
 
 

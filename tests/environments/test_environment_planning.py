@@ -137,7 +137,7 @@ def test_the_python_of_a_plain_estimator_is_a_wish():
 
 @pytest.mark.parametrize("version", ["2.7", "3.5", "2", "x"])
 def test_a_python_too_old_is_refused(version):
-    with pytest.raises(InvalidArgument, match="Ask for 3.6 or newer"):
+    with pytest.raises(InvalidArgument, match=r"Ask for 3\.6 or newer"):
         plan_environment(_definition(conda=[f"python={version}"]), gpu_present=False)
 
 

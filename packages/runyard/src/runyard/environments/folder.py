@@ -39,6 +39,7 @@ class EnvironmentFolder:
         self.lock = root / "locks" / f"{key}.txt"
         self.builder_lock = root / "locks" / f"{key}.builder"
         self.use_lock = root / "locks" / f"{key}.use"
+        self._scratch = root / "locks" / f"{key}.work"
 
     def find(self) -> BuiltEnvironment | None:
         """The finished environment, marked as used now; None when there is none or its interpreter has gone."""
@@ -65,6 +66,15 @@ class EnvironmentFolder:
             f"include-system-site-packages = false\nversion = {interpreter}\n",
             encoding="utf-8",
         )
+
+    def fresh_scratch(self) -> Path:
+        """An empty folder for the holder of `builder_lock`."""
+        self.remove_scratch()
+        self._scratch.mkdir(parents=True)
+        return self._scratch
+
+    def remove_scratch(self) -> None:
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def adopt_scripts(self, interpreter: Interpreter) -> None:
         """Have the installed scripts start this environment's interpreter instead of the one it was made from."""

@@ -1,6 +1,5 @@
 import os
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,18 +14,23 @@ Say = Callable[[str], None]
 
 
 class Uv:
-    """The uv program, run with the submitter's variables and pip's choice of indexes."""
+    """The uv program, run with the submitter's variables and pip's choice of indexes.
 
-    def __init__(self, variables: Mapping[str, str], working_folder: Path) -> None:
+    `scratch` is a folder for its input, this builder's alone. The lock with the descriptor `held` stays taken while
+    uv lives, even if we are killed: nobody else touches what it still writes to.
+    """
+
+    def __init__(self, variables: Mapping[str, str], scratch: Path, held: int) -> None:
         self._variables = variables
-        self._working_folder = working_folder
+        self._scratch = scratch
+        self._held = held
 
-    def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say, held: int) -> str:
+    def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
         """Exact versions, one a line, of everything the spec needs. EnvironmentFailed quotes uv."""
         choices = spec.choices or ((),)
         for choice in choices[:-1]:
             try:
-                lock = self._compile(spec, choice, interpreter, _unheard, held)
+                lock = self._compile(spec, choice, interpreter, unheard)
             except EnvironmentFailed:
                 say(f"{' and '.join(choice)} cannot be had from the indexes and wheel folders here.")
             else:
@@ -34,58 +38,41 @@ class Uv:
                 return lock
         if len(choices) > 1:
             say(f"Taking {' and '.join(choices[-1])}, which may bring packages for GPUs along.")
-        return self._compile(spec, choices[-1], interpreter, say, held)
+        return self._compile(spec, choices[-1], interpreter, say)
 
     def install(
-        self, lock: str, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say, held: int
+        self, lock: str, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say, *, offline: bool
     ) -> None:
-        """Put exactly the packages of the lock into an environment: from the cache alone where it has them all."""
-        if not lock.strip():
-            return
-        with tempfile.TemporaryDirectory(dir=self._working_folder, prefix=".install-") as folder:
-            options = "".join(f"{line}\n" for line in spec.requirements if line.startswith("-"))
-            files = _written(Path(folder), {"lock.txt": options + lock, "build.txt": "\n".join(spec.build_constraints)})
-            # uv knows the interpreter that the environment is made from already and would have to ask the new one.
-            command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps"]
-            command += ["--build-constraints", files["build.txt"], "-r", files["lock.txt"]]
-            heard: list[str] = []
-            if self._run([*command, "--offline"], heard.append, held) == 0:
-                _say_all(heard, say)
-                return
-            words: list[str] = []
-            if self._run(command, _both(words.append, say), held) != 0:
-                raise failed("installing the packages", words, spec)
+        """Put exactly the packages of the lock into an empty environment. EnvironmentFailed leaves it half filled."""
+        options = "".join(f"{line}\n" for line in spec.requirements if line.startswith("-"))
+        # uv knows the interpreter that the environment is made from already and would have to ask the new one.
+        command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps"]
+        command += self._listed("--build-constraints", spec.build_constraints)
+        command += ["-r", self._written("lock.txt", options + lock), *(["--offline"] if offline else [])]
+        self._run("installing the packages", command, spec, say)
 
-    def _compile(
-        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say, held: int
-    ) -> str:
-        with tempfile.TemporaryDirectory(dir=self._working_folder, prefix=".resolve-") as folder:
-            wanted = {
-                "requirements.txt": "\n".join([*choice, *spec.requirements]) + "\n",
-                "constraints.txt": "\n".join(spec.constraints),
-                "build.txt": "\n".join(spec.build_constraints),
-            }
-            files = _written(Path(folder), wanted)
-            lock = Path(folder, "lock.txt")
-            command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
-            command += ["--constraints", files["constraints.txt"]]
-            command += ["--build-constraints", files["build.txt"], "-o", str(lock), files["requirements.txt"]]
-            words: list[str] = []
-            if self._run(command, _both(words.append, say), held) != 0:
-                raise failed("resolving the packages", words, spec)
-            return lock.read_text(encoding="utf-8")
+    def _compile(self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say) -> str:
+        lock = self._scratch / "resolved.txt"
+        lock.unlink(missing_ok=True)  # uv would prefer the versions it names
+        command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
+        command += self._listed("--constraints", spec.constraints)
+        command += self._listed("--build-constraints", spec.build_constraints)
+        command += ["-o", str(lock), self._written("requirements.txt", "\n".join([*choice, *spec.requirements, ""]))]
+        self._run("resolving the packages", command, spec, say)
+        return lock.read_text(encoding="utf-8")
 
-    def _run(self, command: Sequence[str], hear: Say, held: int) -> int:
-        """Run uv to its end; its lines go to `hear`. The lock `held` stays taken while uv lives, even if we die."""
+    def _run(self, doing: str, command: Sequence[str], spec: EnvironmentSpec, say: Say) -> None:
+        """Run uv to its end; its lines go to `say` as they come."""
+        words: list[str] = []
         try:
             process = subprocess.Popen(
                 [self._program, *command, *self._index_options],
                 env=self._environment,
-                cwd=self._working_folder,
+                cwd=self._scratch,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[held],
+                pass_fds=[self._held],
                 text=True,
                 errors="replace",
             )
@@ -94,8 +81,17 @@ class Uv:
         with process:
             assert process.stdout
             for line in process.stdout:
-                hear(line.rstrip("\n"))
-        return process.returncode
+                words.append(line.rstrip("\n"))
+                say(words[-1])
+        if process.returncode:
+            raise failed(doing, words, spec)
+
+    def _listed(self, option: str, lines: Sequence[str]) -> list[str]:
+        return [option, self._written(f"{option.strip('-')}.txt", "\n".join(lines))] if lines else []
+
+    def _written(self, name: str, text: str) -> str:
+        (self._scratch / name).write_text(text, encoding="utf-8")
+        return str(self._scratch / name)
 
     @cached_property
     def _program(self) -> str:
@@ -112,24 +108,5 @@ class Uv:
         return index_options(self._variables)
 
 
-def _written(folder: Path, contents: Mapping[str, str]) -> dict[str, str]:
-    for name, text in contents.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return {name: str(folder / name) for name in contents}
-
-
-def _both(first: Say, second: Say) -> Say:
-    def hear(line: str) -> None:
-        first(line)
-        second(line)
-
-    return hear
-
-
-def _say_all(lines: Sequence[str], say: Say) -> None:
-    for line in lines:
-        say(line)
-
-
-def _unheard(line: str) -> None:
+def unheard(line: str) -> None:
     """Takes the words of an attempt that may fail."""

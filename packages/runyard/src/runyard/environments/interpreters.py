@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -61,7 +62,8 @@ def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
             entry = {"mtime": stat.st_mtime_ns, "interpreter": _probe(path, variables)}
         now[path] = entry
     if now != known:
-        write_beside(cache, json.dumps(now).encode())
+        with suppress(OSError):  # a full disk costs asking again, no more
+            write_beside(cache, json.dumps(now).encode())
     return [_interpreter(entry["interpreter"]) for entry in now.values() if entry["interpreter"]]
 
 

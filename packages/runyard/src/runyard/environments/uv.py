@@ -41,10 +41,14 @@ class UvEnvironments:
                 hint="Set python.interpreter_path to one, or user_managed_dependencies to False.",
             )
         folder = self._folder(spec)
-        with locked(
-            folder.builder_lock, lambda: say("Another run is building this environment; waiting for it.")
-        ) as held:
-            return folder.find() or self._build(folder, spec, say, held)
+        try:
+            with locked(folder.builder_lock, lambda: say("Another run is building this environment; waiting.")) as held:
+                return folder.find() or self._build(folder, spec, say, held)
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"The environment could not be written to {self._root}: {error.strerror or error}.",
+                hint="Free space or set RUNYARD_HOME to a folder on another disk.",
+            ) from error
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[None]:
@@ -66,25 +70,38 @@ class UvEnvironments:
             say(note)
         interpreter, note = choose(spec.python, spec.exact_python, self._interpreters())
         say(note or f"Python {interpreter} at {interpreter.path}.")
-        uv = Uv(self._variables, self._root)
         try:
+            uv = Uv(self._variables, folder.fresh_scratch(), held)
             lock = self._locked_before(folder, interpreter)
             if lock is None:
-                lock = uv.resolve(spec, interpreter, say, held)
+                lock = uv.resolve(spec, interpreter, say)
                 write_beside(folder.lock, f"{LOCK_HEADER}{interpreter.minor}\n{lock}".encode())
-            folder.make(interpreter)
-            uv.install(lock, spec, folder.path, interpreter, say, held)
-            folder.adopt_scripts(interpreter)
+            self._fill(folder, uv, lock, spec, interpreter, say)
             return folder.finish(lock, interpreter)
-        except OSError as error:
-            folder.remove()
-            raise EnvironmentFailed(
-                f"The environment could not be written to {self._root}: {error.strerror}.",
-                hint="Free space or set RUNYARD_HOME to a folder on another disk.",
-            ) from error
-        except EnvironmentFailed:
+        except (OSError, EnvironmentFailed):
             folder.remove()
             raise
+        finally:
+            folder.remove_scratch()
+
+    def _fill(
+        self, folder: EnvironmentFolder, uv: Uv, lock: str, spec: EnvironmentSpec, interpreter: Interpreter, say: Say
+    ) -> None:
+        """From uv's cache alone where it has everything, which asks no index; else afresh from the indexes."""
+        folder.make(interpreter)
+        if not lock.strip():
+            return
+        heard: list[str] = []
+        try:
+            uv.install(lock, spec, folder.path, interpreter, heard.append, offline=True)
+        except EnvironmentFailed:
+            # What it left half installed would pass for installed.
+            folder.make(interpreter)
+            uv.install(lock, spec, folder.path, interpreter, say, offline=False)
+        else:
+            for line in heard:
+                say(line)
+        folder.adopt_scripts(interpreter)
 
     def _interpreters(self) -> list[Interpreter]:
         return discover(self._root / "interpreters.json", self._variables)

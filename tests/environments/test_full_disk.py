@@ -1,0 +1,58 @@
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.folder import key_of
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import DataFailed, EnvironmentFailed
+from runyard.model.plan import DataItem, EnvironmentSpec
+from runyard.node.data import DataCache, bring
+from tests.environments.web_server import WebServer
+from tests.environments.wheelhouse import add_wheel
+
+SPEC = EnvironmentSpec(requirements=("large",))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB. Mounting needs root, which CI has; elsewhere the tests say that they did not run."""
+    place = tmp_path / "small"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if made.returncode:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"A small disk needs root: {made.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def _unheard(line: str) -> None:
+    pass
+
+
+def test_an_environment_that_does_not_fit_says_so_and_leaves_the_disk_as_it_was(small_disk, variables, wheels):
+    add_wheel(wheels, "large", "1.0", module=f"text = {'x' * 3_000_000!r}\n")
+    root = small_disk / "environments"
+    environments = UvEnvironments(root, variables)
+    with pytest.raises(EnvironmentFailed, match=r"disk filled up|No space left") as failure:
+        environments.ensure(SPEC, _unheard)
+    assert "Free space" in failure.value.hint
+    assert environments.find(SPEC) is None
+    assert not (root / key_of(SPEC)).exists()
+
+
+def test_data_that_does_not_fit_says_so_and_is_asked_for_once(small_disk, tmp_path):
+    server = WebServer()
+    server.pages["/large"] = bytes(3_000_000)
+    item = DataItem("large", "mount", "", {"urls": [f"{server.url}/large"]})
+    try:
+        with pytest.raises(DataFailed, match="No space left"):
+            bring(item, tmp_path / "attempt", DataCache(small_disk / "data-cache"), {}, _unheard)
+    finally:
+        server.close()
+    assert server.bodies_sent("/large") == 1
+    assert not list((small_disk / "data-cache").glob("*/content"))
