@@ -6,11 +6,12 @@ class NotYetException(UserErrorException, NotImplementedError):
     """This version of Runyard does not have the part that was used."""
 
 
-def not_yet(what, part):
-    """The error that says so; the caller raises it."""
+def not_yet(what, part=None):
+    """The error that says so, and with which part of 5 it comes where that is known; the caller raises it."""
+    when = ": it comes with part %d of 5" % part if part else ""
     return NotYetException(
-        "%s is not part of this version of Runyard yet: it comes with part %d of 5. "
-        "Runs, estimators, environments, data folders and models work today." % (what, part))
+        "%s is not in this version of Runyard yet%s. "
+        "Runs, estimators, environments, file datasets and models are." % (what, when))
 
 
 def unsupported(what, instead):
@@ -34,5 +35,5 @@ def not_yet_class(name, part, module, **members):
         raise not_yet("%s.%s" % (module, name), part)
 
     body = dict(members, __init__=__init__, __module__=module, _part=part,
-                __doc__="Comes with part %d of 5 of Runyard; using it raises NotYetException." % part)
+                __doc__="Not in this version of Runyard: using it raises NotYetException.")
     return _NotYet(name, (object,), body)

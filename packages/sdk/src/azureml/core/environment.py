@@ -117,7 +117,8 @@ class Environment(Element):
         from azureml._assets import create_asset
         if not self.name:
             raise UserErrorException("An environment needs a name before it can be registered.")
-        return Environment._stored(create_asset(workspace, "environments", self.name, self._to_object()))
+        body = dict(self._to_object(), version=None, assetId=None)
+        return Environment._stored(create_asset(workspace, "environments", self.name, body))
 
     @staticmethod
     def label(workspace, name, version, labels):

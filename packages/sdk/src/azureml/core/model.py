@@ -7,7 +7,8 @@ from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.dataset import Dataset  # noqa: F401
 from azureml.core.environment import Environment  # noqa: F401
 from azureml.core.experiment import Experiment  # noqa: F401
-from azureml.core.profile import ModelProfile  # noqa: F401
+from azureml.core.profile import (  # noqa: F401
+    MAX_PROFILE_CPU, MAX_PROFILE_MEMORY, MIN_PROFILE_CPU, MIN_PROFILE_MEMORY, ModelProfile)
 from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.core.run import get_run  # noqa: F401
 from azureml.data.dataset_snapshot import DatasetSnapshot  # noqa: F401

@@ -1,4 +1,5 @@
 """Compute targets of Azure that Runyard has no counterpart for: configurable as in the original, refused when used."""
+from azureml._not_yet import not_yet_class
 from azureml.core.compute.compute import (
     ComputeTarget, ComputeTargetAttachConfiguration, ComputeTargetProvisioningConfiguration,
     ComputeTargetUpdateConfiguration)
@@ -121,3 +122,9 @@ AksCompute, AksAttachConfiguration = _attached(
 AksUpdateConfiguration = _configuration(
     "AksUpdateConfiguration", ComputeTargetUpdateConfiguration,
     ("ssl_configuration", "load_balancer_type", "load_balancer_subnet"), _PACKAGE + "aks")
+
+SslConfiguration = not_yet_class("SslConfiguration", 4, _PACKAGE + "aks")
+SystemService = not_yet_class("SystemService", 4, _PACKAGE + "aks")
+ComputeInstanceStatus = not_yet_class("ComputeInstanceStatus", None, _PACKAGE + "computeinstance")
+HasWorkspacePortal = not_yet_class("HasWorkspacePortal", None, _PACKAGE + "computeinstance")
+KubernetesComputeStatus = not_yet_class("KubernetesComputeStatus", None, _PACKAGE + "kubernetescompute")

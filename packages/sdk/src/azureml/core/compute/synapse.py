@@ -1,5 +1,5 @@
 from azureml.core.compute._elsewhere import SynapseAttachConfiguration, SynapseCompute  # noqa: F401
 from azureml.core.compute.compute import (  # noqa: F401
-    MLC_COMPUTE_RESOURCE_ID_FMT, ComputeTarget, ComputeTargetAttachConfiguration)
+    MLC_COMPUTE_RESOURCE_ID_FMT, MLC_LIST_COMPUTES_FMT, ComputeTarget, ComputeTargetAttachConfiguration)
 from azureml.core.linked_service import LinkedService  # noqa: F401
 from azureml.exceptions import ComputeTargetException  # noqa: F401

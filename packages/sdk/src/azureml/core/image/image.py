@@ -1,4 +1,5 @@
 from azureml._not_yet import not_yet_class
+from azureml.core.model import Model  # noqa: F401
 from azureml.exceptions import WebserviceException  # noqa: F401
 
 Image = not_yet_class("Image", 4, "azureml.core.image")

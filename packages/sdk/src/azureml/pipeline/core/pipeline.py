@@ -1,0 +1,1 @@
+from azureml.pipeline.core._names import Pipeline  # noqa: F401

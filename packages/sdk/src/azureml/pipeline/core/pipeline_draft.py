@@ -1,0 +1,1 @@
+from azureml.pipeline.core._names import PipelineDraft, PipelineRun  # noqa: F401

@@ -1,0 +1,22 @@
+"""Pipeline steps: the names alone."""
+from azureml._not_yet import not_yet_class
+
+AdlaStep = not_yet_class("AdlaStep", None, "azureml.pipeline.steps")
+AutoMLStep = not_yet_class("AutoMLStep", None, "azureml.pipeline.steps")
+AutoMLStepRun = not_yet_class("AutoMLStepRun", None, "azureml.pipeline.steps")
+AzureBatchStep = not_yet_class("AzureBatchStep", None, "azureml.pipeline.steps")
+CommandStep = not_yet_class("CommandStep", None, "azureml.pipeline.steps")
+DataTransferStep = not_yet_class("DataTransferStep", None, "azureml.pipeline.steps")
+DatabricksStep = not_yet_class("DatabricksStep", None, "azureml.pipeline.steps")
+EstimatorStep = not_yet_class("EstimatorStep", None, "azureml.pipeline.steps")
+HyperDriveStep = not_yet_class("HyperDriveStep", None, "azureml.pipeline.steps")
+HyperDriveStepRun = not_yet_class("HyperDriveStepRun", None, "azureml.pipeline.steps")
+KustoStep = not_yet_class("KustoStep", None, "azureml.pipeline.steps")
+ModuleStep = not_yet_class("ModuleStep", None, "azureml.pipeline.steps")
+MpiStep = not_yet_class("MpiStep", None, "azureml.pipeline.steps")
+ParallelRunConfig = not_yet_class("ParallelRunConfig", None, "azureml.pipeline.steps")
+ParallelRunStep = not_yet_class("ParallelRunStep", None, "azureml.pipeline.steps")
+PythonScriptStep = not_yet_class("PythonScriptStep", None, "azureml.pipeline.steps")
+RScriptStep = not_yet_class("RScriptStep", None, "azureml.pipeline.steps")
+SynapseSparkStep = not_yet_class("SynapseSparkStep", None, "azureml.pipeline.steps")
+_HDInsightStep = not_yet_class("_HDInsightStep", None, "azureml.pipeline.steps")

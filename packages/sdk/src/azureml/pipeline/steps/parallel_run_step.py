@@ -1,0 +1,1 @@
+from azureml.pipeline.steps._names import ParallelRunStep  # noqa: F401

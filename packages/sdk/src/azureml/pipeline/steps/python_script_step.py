@@ -1,0 +1,1 @@
+from azureml.pipeline.steps._names import PythonScriptStep  # noqa: F401
