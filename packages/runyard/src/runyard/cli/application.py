@@ -47,8 +47,9 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    commands: tuple[Callable[..., None], ...] = (service.up, service.down, service.status, service.serve)
-    for command in (*commands, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard):
+    commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve]
+    commands += [storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
+    for command in commands:
         app.command()(command)
     app.add_typer(runs.app, name="runs")
     app.add_typer(assets.experiments, name="experiments")

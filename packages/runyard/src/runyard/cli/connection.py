@@ -79,4 +79,7 @@ class Service:
         if given:
             return given
         config = find(str(Path.cwd()))
-        return str(read(config)[2]) if config else DEFAULT_WORKSPACE
+        if config:
+            return str(read(config)[2])
+        self._client.put(f"/workspaces/{DEFAULT_WORKSPACE}", {"exist_ok": True})
+        return DEFAULT_WORKSPACE
