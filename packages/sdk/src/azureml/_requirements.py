@@ -4,8 +4,8 @@ import re
 
 from azureml.exceptions import UserErrorException
 
-_NAME = re.compile(r"^\s*(?:[A-Za-z0-9_.-]+::)?([A-Za-z0-9][A-Za-z0-9._-]*)")
-_OTHER_FILE = re.compile(r"^(?:-r|--requirement)[ =]*(.+)$")
+_NAME = r"^\s*(?:[A-Za-z0-9_.-]+::)?([A-Za-z0-9][A-Za-z0-9._-]*)"
+_OTHER_FILE = r"^(?:-r|--requirement)[ =]*(.+)$"
 _DEEPEST = 10
 
 
@@ -13,7 +13,7 @@ def package_name(requirement):
     """The comparable name of a requirement: 'Tensorflow_GPU==1.13' gives 'tensorflow-gpu'; '' for an option or URL."""
     if "://" in requirement.split("@")[0] or requirement.lstrip().startswith("-"):
         return ""
-    found = _NAME.match(requirement)
+    found = re.match(_NAME, requirement)
     return re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
 
 
@@ -40,7 +40,7 @@ def expanded(lines, folder, depth=0):
     """The lines with every `-r FILE` replaced by what the file, relative to `folder`, holds."""
     found = []
     for line in lines:
-        other = _OTHER_FILE.match(line)
+        other = re.match(_OTHER_FILE, line)
         if other:
             found.extend(read_requirements(os.path.join(folder, other.group(1).strip()), depth + 1))
         else:

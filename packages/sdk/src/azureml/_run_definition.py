@@ -28,8 +28,9 @@ def submission(workspace, source_directory, run_config, script=None, command=Non
     definition["arguments"] = _with_direct_ids(texts, definition["data"])
     definition["runyard"] = {"estimator": estimator, "conda_packages": []}
     _bind_run_config_data(definition, run_config, workspace)
+    target_type = "local" if run_config.target == "local" else "amlctrain"
     return {"source_directory": source_directory, "definition": definition, "type": SCRIPT_RUN, "snapshot": None,
-            "tags": {}, "properties": {"_azureml.ComputeTargetType": "local" if run_config.target == "local" else "amlctrain"}}
+            "tags": {}, "properties": {"_azureml.ComputeTargetType": target_type}}
 
 
 def resume_arguments(resume_from, inputs):

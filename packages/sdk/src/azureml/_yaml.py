@@ -6,8 +6,8 @@ else (anchors, tags, block text, several documents) is a YamlError that names th
 import json
 import re
 
-_NUMBER = re.compile(r"^[-+]?(\d+|\d+\.\d*([eE][-+]?\d+)?|\.\d+|\d+[eE][-+]?\d+)$")
-_PLAIN = re.compile(r"^[A-Za-z0-9_./$(<>=~^][^#\"'\\\x00-\x1f\x7f]*$")
+_NUMBER = r"^[-+]?(\d+|\d+\.\d*([eE][-+]?\d+)?|\.\d+|\d+[eE][-+]?\d+)\Z"
+_PLAIN = r"^[A-Za-z0-9_./$(<>=~^][^#\"'\\\x00-\x1f\x7f]*\Z"
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False, "yes": True, "no": False}
 _BEYOND = {"&": "an anchor", "*": "an alias", "!": "a tag", "|": "block text", ">": "folded text", "%": "a directive",
            "?": "a complex key", "@": "a reserved character", "`": "a reserved character"}
@@ -163,7 +163,7 @@ def _single(text, number):
             number, _BEYOND[text[0]], text))
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    if _NUMBER.match(text):
+    if re.match(_NUMBER, text):
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     return text
 
@@ -252,6 +252,6 @@ def _scalar_text(value):
     if isinstance(value, (int, float)):
         return repr(value)
     text = str(value)
-    is_safe = (_PLAIN.match(text) and text == text.strip() and ": " not in text and text[-1] != ":"
+    is_safe = (re.match(_PLAIN, text) and text == text.strip() and ": " not in text and text[-1] != ":"
                and isinstance(_single(text, 0), str))
     return text if is_safe else json.dumps(text)

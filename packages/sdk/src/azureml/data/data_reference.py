@@ -2,7 +2,7 @@ import re
 
 from azureml.exceptions import UserErrorException
 
-_NAME = re.compile(r"^[A-Za-z0-9_-]+$")
+_NAME = r"^[A-Za-z0-9_-]+\Z"
 _MODES = ("mount", "download", "upload")
 
 
@@ -16,7 +16,7 @@ class DataReference(object):
         path_on_datastore = checked_path("path_on_datastore", path_on_datastore)
         self.datastore = datastore
         self.data_reference_name = data_reference_name or self._default_name(path_on_datastore)
-        if not _NAME.match(self.data_reference_name):
+        if not re.match(_NAME, self.data_reference_name):
             raise UserErrorException("data_reference_name takes letters, digits, '_' and '-', got %r." % (
                 self.data_reference_name,))
         self.path_on_datastore = path_on_datastore

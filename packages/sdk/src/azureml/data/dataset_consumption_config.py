@@ -2,7 +2,7 @@ import re
 
 from azureml.exceptions import UserErrorException
 
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]*\Z"
 _MODES = ("direct", "mount", "download", "hdfs")
 
 
@@ -61,7 +61,7 @@ class DatasetConsumptionConfig(object):
 
 def checked_name(name):
     """The name of an input or output: it becomes a variable of the run."""
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not re.match(_NAME, name):
         raise UserErrorException("An input or output name is a letter or '_' followed by letters, digits and '_'; "
                                  "got %r." % (name,))
     return name

@@ -10,7 +10,7 @@ RP_LIST_COMPUTES_FMT = "/rp/workspaces" + MLC_LIST_COMPUTES_FMT
 MLC_WORKSPACE_API_VERSION = "2020-02-02"
 
 _RESERVED = ("amlcompute", "local", "containerinstance")
-_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9-]{0,62}$")
+_NAME = r"^[A-Za-z][A-Za-z0-9-]{1,62}\Z"
 
 
 class ComputeTarget(object):
@@ -40,7 +40,7 @@ class ComputeTarget(object):
         """Create the target and return at once. A name that exists is updated where the settings allow it."""
         if not isinstance(name, str) or name.lower() in _RESERVED:
             raise UserErrorException("%r is a reserved name; choose another name for the compute target." % (name,))
-        if not _NAME.match(name):
+        if not re.match(_NAME, name):
             raise UserErrorException("A compute target name has 2 to 63 letters, digits and '-', and begins with a "
                                      "letter; got %r." % (name,))
         if not isinstance(provisioning_configuration, ComputeTargetProvisioningConfiguration):

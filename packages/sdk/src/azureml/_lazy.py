@@ -1,0 +1,37 @@
+"""Names of a module that are imported when they are first asked for, on Python 3.6 too."""
+import sys
+
+
+def lazy_names(module, home_of):
+    """Let `module` (its __name__) answer each name of `home_of` ({name: module that defines it}) on first use.
+
+    A name that is not in it is tried as a submodule, as `import azureml.core` makes `azureml.core.run` known.
+    """
+    this = sys.modules[module]
+
+    class LazyModule(type(this)):
+        def __getattr__(self, name):
+            from importlib import import_module
+            if name in home_of:
+                value = getattr(import_module(home_of[name]), name)
+            elif name.startswith("_"):
+                raise AttributeError("module %r has no attribute %r" % (module, name))
+            else:
+                value = _submodule(import_module, module, name)
+            setattr(self, name, value)
+            return value
+
+        def __dir__(self):
+            return sorted(set(object.__dir__(self)) | set(home_of))
+
+    this.__class__ = LazyModule
+
+
+def _submodule(import_module, module, name):
+    whole = "%s.%s" % (module, name)
+    try:
+        return import_module(whole)
+    except ImportError as error:
+        if error.name != whole:
+            raise
+        raise AttributeError("module %r has no attribute %r" % (module, name))
