@@ -35,6 +35,10 @@ def test_a_choice_made_for_uv_itself_wins(home, name):
     assert uv_variables({**home, name: "https://uv.example/simple"})[name] == "https://uv.example/simple"
 
 
+def test_a_host_that_pip_trusts_is_trusted_by_uv(home):
+    assert index_options({**home, "PIP_TRUSTED_HOST": "index.example"})[2:4] == ["--allow-insecure-host", "index.example"]
+
+
 def test_a_damaged_pip_configuration_is_passed_over(home):
     Path(home["HOME"], ".config/pip/pip.conf").write_text("find-links = [global")
     assert "--default-index" not in index_options(home)

@@ -4,12 +4,15 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import normal, requirement_name
 
+TOO_OLD_PYTHON = re.compile(
+    r"current Python version \(([0-9.]+)\) does not satisfy Python([<>=!~0-9.,]+) and ([A-Za-z0-9._-]+)"
+)
 BLAMED = (
     re.compile(r"Because ([A-Za-z0-9._-]+)(?:\[[^\]]*\])?(?:[=<>!~][^ ]*)? was not found"),
     re.compile(r"Because there (?:is|are) no versions? of ([A-Za-z0-9._-]+)"),
     re.compile(r"Because only (?:the following versions of )?([A-Za-z0-9._-]+)"),
     re.compile(r"Failed to (?:build|download|fetch)[^`]*`([A-Za-z0-9._-]+)"),
-    re.compile(r"Because ([A-Za-z0-9._-]+)"),
+    re.compile(r"Because (?!the\b|there\b|only\b|you\b|we\b)([A-Za-z0-9._-]+)"),
 )
 QUOTED_LINES = 40
 
@@ -22,9 +25,13 @@ def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFa
             f"The disk filled up while {doing}: {said}",
             hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
         )
-    blamed = _blamed(said)
+    other_python = TOO_OLD_PYTHON.search(" ".join(said.split()))
+    blamed = normal(other_python.group(3)) if other_python else _blamed(said)
     asked = [line for line in _asked(spec) if requirement_name(line) == blamed]
-    if asked:
+    if other_python:
+        here, wanted, _ = other_python.groups()
+        hint = f"'{blamed}' needs Python {wanted}, and this environment has {here}: ask for another python or {blamed}."
+    elif asked:
         hint = f"Look at {asked[0]!r} in pip_packages, conda_packages or the requirements file, then submit again."
     elif blamed:
         hint = f"'{blamed}' is needed by one of your packages ({', '.join(_asked(spec)[:8])}); change their versions."

@@ -28,6 +28,8 @@ def index_options(variables: Mapping[str, str]) -> list[str]:
     if "UV_FIND_LINKS" not in variables:
         for place in settings.get("find-links", "").split():
             options += ["--find-links", place]
+    for host in settings.get("trusted-host", "").split():
+        options += ["--allow-insecure-host", host]
     if any(name in variables for name in UV_CHOOSES_INDEX):
         return options
     if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
