@@ -36,7 +36,8 @@ def test_a_choice_made_for_uv_itself_wins(home, name):
 
 
 def test_a_host_that_pip_trusts_is_trusted_by_uv(home):
-    assert index_options({**home, "PIP_TRUSTED_HOST": "index.example"})[2:4] == ["--allow-insecure-host", "index.example"]
+    options = index_options({**home, "PIP_TRUSTED_HOST": "index.example"})
+    assert options[2:4] == ["--allow-insecure-host", "index.example"]
 
 
 def test_a_damaged_pip_configuration_is_passed_over(home):
