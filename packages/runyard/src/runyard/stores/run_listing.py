@@ -1,6 +1,7 @@
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, or_, select, true
+from sqlalchemy import ColumnElement, and_, exists, or_, select, true
 
 from runyard.errors import InvalidArgument
 from runyard.model.runs import RunQuery
@@ -11,17 +12,30 @@ from runyard.stores.schema import experiments, metrics, run_labels, runs
 
 
 def listing(query: RunQuery) -> AnySelect:
-    """One statement per question, shaped so that an index yields the rows in their order and LIMIT stops it early."""
+    """One statement per question, shaped so that one index yields the rows in their order and LIMIT stops it early."""
     if query.order_by_metric is not None:
         return _by_metric(query, query.order_by_metric)
     if query.metric_above is not None:
         raise InvalidArgument(
             f"metric_above={query.metric_above!r} needs order_by_metric too.", hint="Name the metric to compare."
         )
+    labels = _labels(query)
+    if labels:
+        return _by_label(query, labels)
     found = select(*LISTED).where(_scope(query, runs), *_filters(query))
     if query.before is not None:
         found = found.where(runs.c.sequence < query.before)
     return found.order_by(runs.c.sequence.desc()).limit(query.limit)
+
+
+def _by_label(query: RunQuery, labels: Sequence[bytes]) -> AnySelect:
+    wanted = [run_labels.c.label == labels[0], *map(_has_label, labels[1:])]
+    if query.experiment is not None:  # the workspace is part of the label
+        wanted.append(_unindexed(_scope(query, runs)))
+    if query.before is not None:
+        wanted.append(run_labels.c.run < query.before)
+    found = select(*LISTED).join_from(run_labels, runs).where(*wanted, *map(_unindexed, _filters(query)))
+    return found.order_by(run_labels.c.run.desc()).limit(query.limit)
 
 
 def _by_metric(query: RunQuery, name: str) -> AnySelect:
@@ -31,7 +45,8 @@ def _by_metric(query: RunQuery, name: str) -> AnySelect:
         wanted.append(metrics.c.last > query.metric_above)
     if query.before is not None:
         wanted.append(_after(query, name, query.before))
-    found = select(*LISTED).join_from(metrics, runs).where(*wanted, *_filters(query))
+    found = select(*LISTED).join_from(metrics, runs)
+    found = found.where(*wanted, *map(_has_label, _labels(query)), *map(_unindexed, _filters(query)))
     return found.order_by(*order).limit(query.limit)
 
 
@@ -57,14 +72,11 @@ def _scope(query: RunQuery, table: Any) -> ColumnElement[bool]:
 
 
 def _filters(query: RunQuery) -> list[ColumnElement[bool]]:
-    filters = [
-        *(_labelled(label(query.workspace, "tag", *pair)) for pair in query.tags.items()),
-        *(_labelled(label(query.workspace, "property", *pair)) for pair in query.properties.items()),
-    ]
+    filters: list[ColumnElement[bool]] = []
     if query.parent_id is not None:
         filters.append(runs.c.parent_id == query.parent_id)
     elif not query.include_children:
-        filters.append(_is_top(query))
+        filters.append(runs.c.parent_id.is_(None))
     if query.type is not None:
         filters.append(runs.c.type == query.type)
     if query.status:
@@ -72,11 +84,18 @@ def _filters(query: RunQuery) -> list[ColumnElement[bool]]:
     return filters
 
 
-def _is_top(query: RunQuery) -> ColumnElement[bool]:
-    top = runs.c.parent_id.is_(None)
-    # Compared with true it matches no index: by metric, SQLite must begin at the metrics, not at the runs.
-    return top if query.order_by_metric is None else top == true()
+def _unindexed(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The same condition in a form that matches no index, so that SQLite begins at the table we mean."""
+    return condition == true()
 
 
-def _labelled(digest: bytes) -> ColumnElement[bool]:
-    return runs.c.sequence.in_(select(run_labels.c.run).where(run_labels.c.label == digest))
+def _labels(query: RunQuery) -> list[bytes]:
+    return [
+        *(label(query.workspace, "tag", *pair) for pair in query.tags.items()),
+        *(label(query.workspace, "property", *pair) for pair in query.properties.items()),
+    ]
+
+
+def _has_label(digest: bytes) -> ColumnElement[bool]:
+    other = run_labels.alias()
+    return exists().where(other.c.label == digest, other.c.run == runs.c.sequence)

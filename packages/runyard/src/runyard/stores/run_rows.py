@@ -13,6 +13,7 @@ from runyard.stores.schema import run_details, runs
 
 DETAILS = ("definition", "environment_lock")
 _COLUMNS = tuple(f.name for f in fields(RunRecord) if f.name not in DETAILS)
+_WHOLE = _COLUMNS + DETAILS
 _FIXED = frozenset({"id", "workspace", "experiment", "number", "status", "created_at", "version", "sequence"})
 LISTED = tuple(runs.c[name] for name in _COLUMNS)
 
@@ -44,7 +45,7 @@ def run_not_found(run_id: str) -> NotFound:
 
 def to_record(row: AnyRow) -> RunRecord:
     """Takes a row of LISTED, with or without the details."""
-    values = dict(row._mapping)
+    values = dict(zip(_WHOLE, row, strict=False))
     values["status"] = RunStatus(values["status"])
     values["warnings"] = tuple(values["warnings"])
     values["nodes"] = tuple(values["nodes"])

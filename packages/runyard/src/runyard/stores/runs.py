@@ -65,7 +65,7 @@ class SqlRunStore:
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
         with self._database.read() as connection:
-            return [to_record(row) for row in connection.execute(listing(query))]
+            return [to_record(row) for row in connection.execute(listing(query)).all()]
 
     def unfinished(self) -> Sequence[RunRecord]:
         query = whole_runs().where(runs.c.finished == False).order_by(runs.c.sequence)  # noqa: E712 - SQL, not Python

@@ -1,0 +1,13 @@
+"""Run by Alembic: `migrate` hands over the connection, whose transaction it commits."""
+
+from alembic import context
+
+from runyard.stores.schema import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+    transaction_per_migration=False,
+)
+context.run_migrations()
