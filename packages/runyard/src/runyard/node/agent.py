@@ -35,7 +35,9 @@ def main(home: Path, ready_fd: int | None) -> int:
     agent = Agent(home, lock)
     agent.listen()
     if ready_fd is not None:
+        os.write(ready_fd, b"1")
         os.close(ready_fd)
+    agent.take_over()
     agent.serve()
     return 0
 
@@ -53,7 +55,7 @@ class Agent:
         self._is_leaving = False
 
     def listen(self) -> None:
-        """Open the socket and look after the attempts that an earlier agent left."""
+        """Open the socket; requests are answered once `serve` is called."""
         (self._home / "agent.sock").unlink(missing_ok=True)
         with socket_address(self._home) as path:
             self._listener.bind(path)
@@ -64,6 +66,9 @@ class Agent:
         beside = self._home / f".agent.json.{os.getpid()}"
         beside.write_text(json.dumps({"pid": os.getpid(), "version": self._version}), encoding="utf-8")
         beside.rename(self._home / "agent.json")
+
+    def take_over(self) -> None:
+        """Look after the attempts that an earlier agent left."""
         for folder in attempt_folders(self._home):
             self._start(folder)
 

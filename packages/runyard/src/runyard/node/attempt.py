@@ -90,8 +90,8 @@ class AttemptFolder:
 def attempt_folders(home: Path) -> list[AttemptFolder]:
     """Every attempt that has been planned on this node and not yet been acknowledged."""
     found = []
-    for plan in sorted((home / "attempts").glob("*/plan.json")):
-        if not plan.parent.name.startswith("."):
+    for plan in sorted((home / "attempts").glob("[!.]*/plan.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, InvalidArgument):  # it went away, or is not ours
             found.append(AttemptFolder(home, json.loads(plan.read_bytes())["attempt_id"]))
     return found
 
