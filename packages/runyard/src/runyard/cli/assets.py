@@ -19,9 +19,7 @@ VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, hel
 @experiments.command("list")
 def list_experiments(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
     """List the experiments of a workspace."""
-    service = connect()
-    answer = service.get(f"/workspaces/{quoted(service.workspace(workspace))}/experiments")
-    found = answer["experiments"] if isinstance(answer, dict) else answer
+    found = connect().listed(workspace, "experiments")
     if output is Format.JSON:
         print_json(found)
         return
@@ -36,9 +34,8 @@ def list_models(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List models, the newest version of each; with --name all versions of one."""
-    service = connect()
     query: dict[str, Any] = {"name": name} if name else {"latest": 1}
-    found = service.get(f"/workspaces/{quoted(service.workspace(workspace))}/assets/models", **query)["assets"]
+    found = connect().listed(workspace, "assets/models", **query)
     if output is Format.JSON:
         print_json(found)
         return
@@ -100,8 +97,8 @@ def download(
 def list_compute(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
     """List compute targets with their nodes."""
     service = connect()
+    found = service.listed(workspace, "assets/computes")
     root = f"/workspaces/{quoted(service.workspace(workspace))}"
-    found = service.get(f"{root}/assets/computes")["assets"]
     for target in found:
         target["status"] = service.get(f"{root}/computes/{quoted(target['name'])}/status")
     if output is Format.JSON:

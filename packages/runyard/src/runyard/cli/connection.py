@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from runyard_sdk.errors import NotFound
 from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
 
@@ -76,10 +77,17 @@ class Service:
         """The name to use: as given, else that of the config file that holds here, else the local default's."""
         from runyard_sdk.configfile import find, read
 
-        if given:
-            return given
-        config = find(str(Path.cwd()))
-        if config:
-            return str(read(config)[2])
-        self._client.put(f"/workspaces/{DEFAULT_WORKSPACE}", {"exist_ok": True})
-        return DEFAULT_WORKSPACE
+        config = None if given else find(str(Path.cwd()))
+        return str(read(config)[2]) if config else given or DEFAULT_WORKSPACE
+
+    def listed(self, workspace: str | None, kind: str, **query: Any) -> list[dict[str, Any]]:
+        """What a workspace has of a kind. The local default one has nothing before the SDK first used it."""
+        name = self.workspace(workspace)
+        try:
+            answer = self.get(f"/workspaces/{quoted(name)}/{kind}", **query)
+        except NotFound:
+            if workspace or name != DEFAULT_WORKSPACE:
+                raise
+            return []
+        found: list[dict[str, Any]] = answer["assets" if kind.startswith("assets/") else kind]
+        return found

@@ -39,11 +39,10 @@ def list_runs(
     """
     if above is not None and by_metric is None:
         raise Refusal("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
-    service = connect()
     query = {"experiment": experiment, "status": status, "tag": tag, "order_by_metric": by_metric, "above": above}
     query |= {"ascending": int(ascending) or None, "children": int(children) or None, "limit": limit}
-    address = f"/workspaces/{quoted(service.workspace(workspace))}/runs"
-    runs = service.get(address, **{name: value for name, value in query.items() if value is not None})["runs"]
+    given = {name: value for name, value in query.items() if value is not None}
+    runs = connect().listed(workspace, "runs", **given)
     if output is Format.JSON:
         print_json(runs)
         return
