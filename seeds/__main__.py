@@ -12,7 +12,7 @@ from pathlib import Path
 
 from seeds.mirror import mirrored
 from seeds.pages import Page, read_pages
-from seeds.verdicts import Outcome, read_not_yet, summary, table
+from seeds.verdicts import Outcome, Result, judge, summary, table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUTPUT = REPOSITORY / "build" / "seeds"
@@ -84,19 +84,7 @@ def run_page(page: Page, shared: Path, folder: Path, output_file: Path, environm
             problem = f"The page was ended after {PAGE_TIMEOUT_S} s."
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     lines = results_file.read_text(encoding="utf-8").splitlines() if results_file.exists() else []
-    results = {result["block"]: result for result in map(json.loads, lines)}
-    not_yet = read_not_yet()
-    nothing = {"problem": problem, "seconds": 0.0}
-    return [
-        Outcome(
-            page.name,
-            block.number,
-            not_yet=not_yet.get((page.name, block.number)),
-            problem=results.get(block.number, nothing)["problem"],
-            seconds=results.get(block.number, nothing)["seconds"],
-        )
-        for block in page.blocks
-    ]
+    return judge(page, [Result(**json.loads(line)) for line in lines], problem)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

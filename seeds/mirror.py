@@ -66,7 +66,8 @@ def _handler(mirror_handler: type[Any], mirrored_hosts: set[str]) -> type[Any]:
             self.close_connection = True
             with _connect(host, int(port)) as upstream:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                _pass_through(self.connection, upstream)
+                with contextlib.suppress(OSError):  # either side may hang up at any time
+                    _pass_through(self.connection, upstream)
 
         def log_message(self, template: str, *values: Any) -> None:
             """Quiet: every download of a build would be a line."""

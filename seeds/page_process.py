@@ -13,7 +13,7 @@ from typing import Any
 
 from seeds.errata import Namespace, aliases, read_errata
 from seeds.expectations import Unmet, read_expectations
-from seeds.pages import Block, Page, never_submitted, read_pages
+from seeds.pages import Block, Page, built_estimators, read_pages
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILES = Path(__file__).with_name("files")
@@ -25,7 +25,7 @@ class PageRun:
     def __init__(self, page: Page) -> None:
         self._errata = read_errata(page.name)
         self._names = Namespace(self._errata, prerequisites=_Prerequisites())
-        self._unsubmitted = never_submitted(page, aliases(self._errata))
+        self._estimators = built_estimators(page, aliases(self._errata))
         self._expectations = read_expectations(page.name)
         self._seen: list[str] = []
         self._last_runs: list[Any] = []
@@ -33,16 +33,22 @@ class PageRun:
     def run(self, block: Block) -> None:
         """Run one block and whatever belongs to it; any exception is the block's failure."""
         if not block.runs_inside_a_script:
-            exec(compile(block.code, f"<block {block.number}, line {block.line}>", "exec"), self._names, self._names)
-            for name in self._unsubmitted.get(block.number, []):
-                self._submit(self._names[name])
-            self._last_runs = self._new_runs()
+            try:
+                self._execute(block)
+            finally:
+                self._last_runs = self._new_runs()
         for run in self._last_runs:
             run.wait_for_completion(raise_on_error=False)
             if run.get_status() != "Completed":
                 raise Unmet(f"Run {run.id} ended as {run.get_status()}: {run.get_details().get('error')}")
         for expectation in self._expectations.get(block.number, []):
             expectation.check(self._last_runs, Path.cwd())
+
+    def _execute(self, block: Block) -> None:
+        exec(compile(block.code, f"<block {block.number}, line {block.line}>", "exec"), self._names, self._names)
+        for estimator in self._estimators:
+            if estimator.block == block.number and estimator.submitted_in is None:
+                self._submit(self._names[estimator.name])
 
     def _submit(self, estimator: Any) -> None:
         from azureml.core import Experiment

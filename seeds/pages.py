@@ -44,24 +44,31 @@ def read_page(name: str, text: str) -> Page:
     return Page(name, tuple(Block(number, line, code) for number, (line, code) in enumerate(python, start=1)))
 
 
-def never_submitted(page: Page, same_as: dict[str, str]) -> dict[int, list[str]]:
-    """Map block numbers to the estimators built there that no `submit(name)` takes before the name is bound again.
+@dataclass(frozen=True)
+class BuiltEstimator:
+    name: str
+    block: int
+    submitted_in: int | None  # the block that submits it, or None where the page never does
+
+
+def built_estimators(page: Page, same_as: dict[str, str]) -> list[BuiltEstimator]:
+    """Follow each estimator that the page binds to a name up to its `submit(name)`, or until the name is bound again.
 
     `same_as` maps a name that the page never defines to the one it stands for.
     """
-    pending: dict[str, int] = {}
-    left: dict[int, list[str]] = {}
+    waiting: dict[str, int] = {}
+    done: list[BuiltEstimator] = []
     for number, statement in _client_statements(page):
-        for name in _submitted(statement):
-            pending.pop(same_as.get(name, name), None)
+        for submitted in _submitted(statement):
+            name = same_as.get(submitted, submitted)
+            if name in waiting:
+                done.append(BuiltEstimator(name, waiting.pop(name), number))
         built = _estimator_bound_by(statement)
-        if built and built in pending:
-            left.setdefault(pending[built], []).append(built)
+        if built and built in waiting:
+            done.append(BuiltEstimator(built, waiting.pop(built), None))
         if built:
-            pending[built] = number
-    for name, number in pending.items():
-        left.setdefault(number, []).append(name)
-    return left
+            waiting[built] = number
+    return done + [BuiltEstimator(name, number, None) for name, number in waiting.items()]
 
 
 def _fences(text: str) -> Iterator[tuple[str, int, str]]:

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from seeds.errata import aliases, read_errata
+from seeds.pages import Page, built_estimators
+
 FILE = Path(__file__).with_name("not_yet.toml")
 
 
@@ -15,6 +18,15 @@ class NotYet:
 
     def __str__(self) -> str:
         return f"not yet: {self.what} (part {self.part})"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the page's process says of one block. An empty problem means that it did all it should."""
+
+    block: int
+    problem: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,27 @@ class Outcome:
         if self.passed:
             return "pass" if self.not_yet is None else f"PASS, yet listed as {self.not_yet}: take it off not_yet.toml"
         return str(self.not_yet) if self.not_yet else f"FAIL  {self.problem.splitlines()[0][:200]}"
+
+
+def judge(page: Page, results: Sequence[Result], why_missing: str) -> list[Outcome]:
+    """Give each block its outcome; one without a result has failed.
+
+    A block that makes an estimator has passed once that estimator's runs have, wherever the page submits it.
+    """
+    by_block = {block.number: Result(block.number, why_missing, 0.0) for block in page.blocks}
+    by_block |= {result.block: result for result in results}
+    problems = {number: result.problem for number, result in by_block.items()}
+    for estimator in built_estimators(page, aliases(read_errata(page.name))):
+        submitted_in = estimator.submitted_in
+        if submitted_in is not None and by_block[submitted_in].problem:
+            problems[estimator.block] = (
+                problems[estimator.block] or f"What it makes cannot run: see block {submitted_in}."
+            )
+    not_yet = read_not_yet()
+    return [
+        Outcome(page.name, number, result.seconds, problems[number], not_yet.get((page.name, number)))
+        for number, result in by_block.items()
+    ]
 
 
 def read_not_yet(file: Path = FILE) -> dict[tuple[str, int], NotYet]:

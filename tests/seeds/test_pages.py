@@ -1,5 +1,5 @@
 import pytest
-from seeds.pages import never_submitted, read_page, read_pages
+from seeds.pages import built_estimators, read_page, read_pages
 
 PAGE = """\
 Words.
@@ -60,20 +60,23 @@ def page_of(*blocks):
     return read_page("000", "".join(f"```python\n{block}\n```\n" for block in blocks))
 
 
-def test_an_estimator_that_a_later_block_submits_is_left_alone():
-    assert never_submitted(page_of("est = TensorFlow()", "run = exp.submit(est)"), {}) == {}
+def submissions(page, same_as=None):
+    return [(estimator.block, estimator.submitted_in) for estimator in built_estimators(page, same_as or {})]
+
+
+def test_an_estimator_is_followed_to_the_block_that_submits_it():
+    assert submissions(page_of("est = TensorFlow()", "run = exp.submit(est)")) == [(1, 2)]
 
 
 def test_an_estimator_that_no_block_submits_is_found():
-    assert never_submitted(page_of("x = 1", "est = Estimator('.')"), {}) == {2: ["est"]}
+    assert submissions(page_of("x = 1", "est = Estimator('.')")) == [(2, None)]
 
 
 def test_an_estimator_is_lost_when_its_name_is_bound_again():
-    page = page_of("est = TensorFlow(1)", "est = TensorFlow(2)\nexp.submit(est)")
-    assert never_submitted(page, {}) == {1: ["est"]}
+    assert submissions(page_of("est = TensorFlow(1)", "est = TensorFlow(2)\nexp.submit(est)")) == [(1, None), (2, 2)]
 
 
 def test_a_submission_under_another_name_counts_when_the_errata_say_so():
     page = page_of("estimator = TensorFlow()", "exp.submit(tf_est)")
-    assert never_submitted(page, {}) == {1: ["estimator"]}
-    assert never_submitted(page, {"tf_est": "estimator"}) == {}
+    assert submissions(page) == [(1, None)]
+    assert submissions(page, {"tf_est": "estimator"}) == [(1, 2)]

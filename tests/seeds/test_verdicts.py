@@ -1,4 +1,5 @@
-from seeds.verdicts import NotYet, Outcome, read_not_yet, summary, table
+from seeds.pages import read_page
+from seeds.verdicts import NotYet, Outcome, Result, judge, read_not_yet, summary, table
 
 LISTED = NotYet(3, "distributed training")
 
@@ -36,3 +37,17 @@ def test_the_last_line_counts_what_passed():
     outcomes = [outcome(), outcome("no", LISTED), outcome("no")]
     assert summary(outcomes) == "seeds: 1 of 3 blocks pass"
     assert len(table(outcomes).splitlines()) == 4
+
+
+PAGE = read_page("900", "```\nest = Estimator('.')\n```\n```\nexp.submit(est)\n```\n```\nx = 1\n```\n")
+
+
+def test_a_block_without_a_result_has_failed():
+    outcomes = judge(PAGE, [Result(1, "", 0.1), Result(2, "", 0.1)], "The process ended.")
+    assert [outcome.problem for outcome in outcomes] == ["", "", "The process ended."]
+
+
+def test_a_block_fails_with_the_run_of_the_estimator_that_it_makes():
+    outcomes = judge(PAGE, [Result(1, "", 0.1), Result(2, "NotYet: no MPI", 0.1), Result(3, "", 0.1)], "")
+    assert [outcome.passed for outcome in outcomes] == [False, False, True]
+    assert "see block 2" in outcomes[0].problem
