@@ -49,6 +49,12 @@ def test_a_data_reference_becomes_an_item_with_all_its_variables():
     assert item.source == {"folder": "/stores/blobs", "path": "mnist", "datastore": "blobs"}
 
 
+def test_a_dataset_called_path_leaves_the_path_alone():
+    entry = _input(environmentVariableName="path")
+    (item,) = plan_data({"data": {"path": entry}}, {"d1": WEB}, _folder)
+    assert item.variables == ("path",)
+
+
 def test_a_run_without_data_has_no_items():
     assert plan_data({"data": None, "dataReferences": {}}, {}, _folder) == ()
 

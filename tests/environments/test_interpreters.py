@@ -6,6 +6,7 @@ import pytest
 
 from runyard.environments.interpreters import Interpreter, choose, discover
 from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
 
 
 def _python(*version: int, headers: bool = True) -> Interpreter:
@@ -29,24 +30,25 @@ FOUND = [PY311, PY36, PY38, PY38_LATER]
     ],
 )
 def test_a_wished_version_is_met_as_nearly_as_the_machine_can(wish, chosen, note):
-    assert choose(wish, False, FOUND) == (chosen, note)
+    assert choose(EnvironmentSpec(python=wish), FOUND) == (chosen, note)
 
 
 def test_a_framework_takes_the_best_of_its_minors_that_is_here():
-    assert choose("3.7,3.6", True, FOUND)[0] == PY36
-    assert choose("3.11,3.6", True, FOUND)[0] == PY311
+    assert choose(EnvironmentSpec(python="3.7,3.6", exact_python=True), FOUND)[0] == PY36
+    assert choose(EnvironmentSpec(python="3.11,3.6", exact_python=True), FOUND)[0] == PY311
 
 
 def test_a_framework_without_its_python_says_which_and_how_to_get_one():
+    spec = EnvironmentSpec(python="3.6,3.7", exact_python=True, requirements=("tensorflow==1.13.2",))
     with pytest.raises(EnvironmentFailed) as failure:
-        choose("3.6,3.7", True, [PY311, PY38])
-    assert failure.value.problem == "This environment needs Python 3.6 or 3.7, and this machine has 3.8, 3.11."
+        choose(spec, [PY311, PY38])
+    assert failure.value.problem == "tensorflow==1.13.2 needs Python 3.6 or 3.7, and this machine has 3.8, 3.11."
     assert "pyenv install 3.6" in failure.value.hint
 
 
 def test_one_that_can_compile_is_preferred():
     bare = _python(3, 8, 19, headers=False)
-    assert choose("3.8", False, [bare, PY38_LATER])[0] == PY38_LATER
+    assert choose(EnvironmentSpec(python="3.8"), [bare, PY38_LATER])[0] == PY38_LATER
 
 
 def test_this_interpreter_is_among_those_found(tmp_path: Path):

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -119,6 +120,22 @@ def test_a_spec_locked_before_keeps_its_versions_when_it_is_built_again(environm
     EnvironmentFolder(root, first.key).remove()
     add_wheel(wheels, "demo", "2.0")
     assert environments.ensure(DEMO, _unheard).lock.split() == ["demo==1.0"]
+
+
+def test_a_locked_version_that_has_gone_is_replaced(environments, wheels, root):
+    add_wheel(wheels, "demo", "1.0")
+    first = environments.ensure(DEMO, _unheard)
+    EnvironmentFolder(root, first.key).remove()
+    (wheels / "demo-1.0-py3-none-any.whl").unlink()
+    add_wheel(wheels, "demo", "2.0")
+    said: list[str] = []
+    assert environments.ensure(DEMO, said.append).lock.split() == ["demo==2.0"]
+    assert any("resolving anew" in line for line in said)
+
+
+def test_a_spec_that_came_as_json_has_the_same_key():
+    spec = EnvironmentSpec(requirements=("demo",), choices=(("a", "b"),))
+    assert key_of(EnvironmentSpec(**json.loads(json.dumps(vars(spec))))) == key_of(spec)
 
 
 def test_an_environment_whose_interpreter_was_replaced_is_built_again(environments, wheels, root):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runyard.environments.durable import write_beside
 from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
 
 EXECUTABLE = re.compile(r"python(3(\.\d+)?)?")
 PROBE = (
@@ -37,18 +38,18 @@ class Interpreter:
         return ".".join(map(str, self.version))
 
 
-def choose(wish: str, exact: bool, found: list[Interpreter]) -> tuple[Interpreter, str]:
+def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter, str]:
     """The interpreter for a spec and a line for the build log ('' when it is just what was wished)."""
     usable = sorted(found, key=lambda i: (i.has_headers, i.version), reverse=True)
-    if exact:
-        for minor in wish.split(","):
+    if spec.exact_python:
+        for minor in spec.python.split(","):
             for interpreter in usable:
                 if interpreter.minor == minor:
                     return interpreter, ""
-        raise _missing(wish.split(","), usable)
+        raise _missing(spec, usable)
     if not usable:
-        raise _missing([wish or "3.11"], usable)
-    return _nearest(wish or _own_minor(), usable)
+        raise _missing(spec, usable)
+    return _nearest(spec.python or _own_minor(), usable)
 
 
 def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
@@ -84,11 +85,12 @@ def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
     return interpreter, f"Python {wish} is not on this machine; {interpreter}, {which}, is taken."
 
 
-def _missing(minors: list[str], usable: list[Interpreter]) -> EnvironmentFailed:
-    wanted = " or ".join(minors)
+def _missing(spec: EnvironmentSpec, usable: list[Interpreter]) -> EnvironmentFailed:
+    minors = (spec.python or _own_minor()).split(",")
+    what = next(iter([*(spec.choices[-1] if spec.choices else ()), *spec.requirements]), "This environment")
     here = ", ".join(sorted({i.minor for i in usable}, key=lambda m: int(m.split(".")[1]))) or "none"
     return EnvironmentFailed(
-        f"This environment needs Python {wanted}, and this machine has {here}.",
+        f"{what} needs Python {' or '.join(minors)}, and this machine has {here}.",
         hint=f"Install one where it is found: `pyenv install {minors[0]}`, `uv python install {minors[-1]}` or "
         f"`conda create -n python{minors[0]} python={minors[0]}`; then submit again.",
         pythons=minors,

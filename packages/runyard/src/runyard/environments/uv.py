@@ -68,21 +68,38 @@ class UvEnvironments:
     def _build(self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int) -> BuiltEnvironment:
         for note in spec.notes:
             say(note)
-        interpreter, note = choose(spec.python, spec.exact_python, self._interpreters())
+        interpreter, note = choose(spec, discover(self._root / "interpreters.json", self._variables))
         say(note or f"Python {interpreter} at {interpreter.path}.")
         try:
             uv = Uv(self._variables, folder.fresh_scratch(), held)
-            lock = self._locked_before(folder, interpreter)
+            lock = self._fill_as_before(folder, uv, spec, interpreter, say)
             if lock is None:
                 lock = uv.resolve(spec, interpreter, say)
                 write_beside(folder.lock, f"{LOCK_HEADER}{interpreter.minor}\n{lock}".encode())
-            self._fill(folder, uv, lock, spec, interpreter, say)
+                self._fill(folder, uv, lock, spec, interpreter, say)
             return folder.finish(lock, interpreter)
         except (OSError, EnvironmentFailed):
             folder.remove()
             raise
         finally:
             folder.remove_scratch()
+
+    def _fill_as_before(
+        self, folder: EnvironmentFolder, uv: Uv, spec: EnvironmentSpec, interpreter: Interpreter, say: Say
+    ) -> str | None:
+        """Install what the spec was resolved to before; None when it never was or that cannot be had any more."""
+        try:
+            header, _, lock = folder.lock.read_text(encoding="utf-8").partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return None
+        if header != LOCK_HEADER + interpreter.minor:
+            return None
+        try:
+            self._fill(folder, uv, lock, spec, interpreter, say)
+        except EnvironmentFailed:
+            say("The versions that this environment had before cannot be installed any more; resolving anew.")
+            return None
+        return lock
 
     def _fill(
         self, folder: EnvironmentFolder, uv: Uv, lock: str, spec: EnvironmentSpec, interpreter: Interpreter, say: Say
@@ -102,13 +119,3 @@ class UvEnvironments:
             for line in heard:
                 say(line)
         folder.adopt_scripts(interpreter)
-
-    def _interpreters(self) -> list[Interpreter]:
-        return discover(self._root / "interpreters.json", self._variables)
-
-    def _locked_before(self, folder: EnvironmentFolder, interpreter: Interpreter) -> str | None:
-        try:
-            header, _, lock = folder.lock.read_text(encoding="utf-8").partition("\n")
-        except (OSError, UnicodeDecodeError):
-            return None
-        return lock if header == LOCK_HEADER + interpreter.minor else None

@@ -138,7 +138,7 @@ class _Proxies(urllib.request.BaseHandler):
 class _WebRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if urlsplit(newurl).scheme not in ("http", "https"):
-            raise urllib.error.HTTPError(req.full_url, 403, f"redirected to {newurl!r}", headers, fp)
+            raise urllib.error.HTTPError(req.full_url, 403, f"redirected to {shown(newurl)!r}", headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -8,6 +8,10 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+# A dataset called "path" must not cost a run its PATH; its arguments name the data all the same.
+NEVER_SET = frozenset(
+    {"PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+)
 MODES = {"mount": "mount", "download": "download", "upload": "upload"}
 DatastoreFolder = Callable[[str], Path]
 
@@ -54,7 +58,9 @@ def _datasets(
             mode=_mode(str(entry.get("mechanism") or "mount"), name),
             placeholder=f"DatasetConsumptionConfig:{name}",
             source=_source(name, body.get("sources") or [], datastore_folder),
-            variables=tuple(dict.fromkeys([*_both_cases(str(entry.get("environmentVariableName") or name)), name])),
+            variables=tuple(
+                dict.fromkeys([*_both_cases(str(entry.get("environmentVariableName") or name)), *_both_cases(name)])
+            ),
             path_on_compute=_path_on_compute(entry, name),
         )
 
@@ -120,4 +126,4 @@ def _path_on_compute(entry: Mapping[str, Any], name: str) -> str | None:
 
 
 def _both_cases(name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((name, name.upper())))
+    return tuple(dict.fromkeys(each for each in (name, name.upper()) if each not in NEVER_SET))
