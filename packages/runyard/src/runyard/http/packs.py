@@ -9,7 +9,7 @@ LONGEST_HEAD = 128
 def unpacked(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
     """(sha256, bytes) of each blob in a pack: `sha256 SP size LF`, then its bytes, one after another."""
     waiting = _Waiting(pieces)
-    while head := waiting.line():
+    while (head := waiting.line()) is not None:
         sha256, _, size_text = head.decode("ascii", "replace").partition(" ")
         if not (size_text.isascii() and size_text.isdigit()):
             raise InvalidArgument(f"A blob in a pack begins with its sha256 and size, got {head[:80]!r}.")
@@ -25,14 +25,14 @@ class _Waiting:
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces, self._bytes = pieces, bytearray()
 
-    def line(self) -> bytes:
-        """Up to the next LF, without it; empty at the end."""
+    def line(self) -> bytes | None:
+        """Up to the next LF, without it; None at the end."""
         while b"\n" not in self._bytes[:LONGEST_HEAD] and len(self._bytes) < LONGEST_HEAD and self._more():
             pass
         end = self._bytes[:LONGEST_HEAD].find(b"\n")
         if end < 0 and self._bytes:
             raise InvalidArgument("The pack holds something that is not the head of a blob.")
-        return self.take(end + 1)[:-1] if end >= 0 else b""
+        return self.take(end + 1)[:-1] if end >= 0 else None
 
     def take(self, size: int) -> bytes:
         while len(self._bytes) < size:

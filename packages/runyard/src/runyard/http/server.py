@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import errno
+import signal
 import socket
 import threading
 import time
@@ -76,6 +77,9 @@ class HttpServer:
         done = threading.Event()
         watching = threading.Thread(target=self._watch, args=(activity, is_busy, done), daemon=True)
         watching.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn raises the signal that stopped it once more at its end; the default would end us there.
+            signal.signal(number, lambda *_: None)
         try:
             self._server.run(sockets=[self._socket])
         finally:

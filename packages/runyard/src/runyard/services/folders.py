@@ -34,9 +34,9 @@ def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Pat
     """(path, where it lies, mode) of those that are plain files now. What vanished or links out is left out."""
     for relative in relatives:
         normal = check_relative_path(relative, "path")
-        path = root / normal
+        path = Path(os.path.realpath(root / normal))
         try:
-            found = path.stat()
+            found = path.lstat()
         except OSError as problem:
             if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
                 continue

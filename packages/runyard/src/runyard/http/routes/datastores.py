@@ -16,7 +16,12 @@ def list_files(services: Use, workspace: str, name: str, prefix: str = "") -> Re
     return Json({"files": services.datastores.list(workspace, name, prefix)})
 
 
-@router.api_route("/files/{path:path}", methods=["GET", "HEAD"])
+@router.head("/files/{path:path}")
+def head_file(services: Use, workspace: str, name: str, path: str) -> Response:
+    return file_answer(services.datastores.open(workspace, name, path), path)
+
+
+@router.get("/files/{path:path}")
 def get_file(services: Use, workspace: str, name: str, path: str) -> Response:
     return file_answer(services.datastores.open(workspace, name, path), path)
 

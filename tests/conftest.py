@@ -1,0 +1,54 @@
+import contextlib
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runyard.lifecycle import service_status, start_service, stop_service
+from runyard.node.agent_socket import ask_agent
+from tests.wire_client import WireClient
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home of its own; whatever serves it at the end is stopped."""
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    yield folder
+    end_home(folder)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The facts of a real service on loopback, shared by all tests; `client` gives each its own workspace."""
+    folder = tmp_path_factory.mktemp("service") / "home"
+    facts = start_service(folder, keep=True)
+    yield {**facts, "home": str(folder)}
+    end_home(folder)
+
+
+@pytest.fixture
+def client(service: dict[str, Any]) -> WireClient:
+    """Speaks with the owner's token, in a fresh workspace."""
+    made = WireClient(service["url"], service["token"], workspace=f"space{next(_numbers)}")
+    made.put(made.here, {"exist_ok": True})
+    return made
+
+
+def end_home(folder: Path) -> None:
+    """Stop the service and the agent of a home. A service that does not answer is killed."""
+    facts = service_status(folder)
+    if facts is not None:
+        try:
+            stop_service(folder)
+        except Exception:
+            os.kill(int(facts["pid"]), signal.SIGKILL)
+            raise
+    with contextlib.suppress(OSError, ValueError):
+        ask_agent(folder, {"op": "exit"})

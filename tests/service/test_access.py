@@ -1,0 +1,101 @@
+import re
+
+import pytest
+
+from runyard.http.app import build_app
+from runyard.services.tokens import Tokens
+from runyard.settings import Settings
+from tests.wire_client import PREFIX, WireClient
+
+
+@pytest.fixture
+def tokens(client: WireClient) -> Tokens:
+    return Tokens(client.token)
+
+
+def test_health_names_version_and_wire(client, service):
+    answer = client.ask("GET", f"{PREFIX}/health")
+    assert answer.headers["x-runyard-wire"] == "1"
+    assert answer.json["wire"] == 1
+    assert answer.json["pid"] == service["pid"]
+    assert answer.json["home"] == service["home"]
+
+
+def _every_route(tmp_path):
+    app = build_app(None, Settings(tmp_path), base_url="", shares_files=True, stop=lambda: None)
+    return sorted({(method, path) for method, path in _routes(app)})
+
+
+def _routes(app):
+    schema = app.openapi()
+    for path, operations in schema["paths"].items():
+        for method in operations:
+            yield method.upper(), re.sub(r"\{[^}]*\}", "x", path)
+
+
+def test_no_route_answers_without_a_token(client, tmp_path):
+    routes = _every_route(tmp_path)
+    assert len(routes) > 50
+    for method, path in routes:
+        for token in ("", "Bearer wrong", "Basic eDp5", "Bearer x.y", "Bearer node.x.1.y"):
+            answer = client.ask(method, path, authorization=token)
+            assert answer.status == 401, (method, path, token)
+
+
+def test_a_wrong_host_name_is_refused_even_with_the_token(client):
+    refused = client.ask("GET", f"{PREFIX}/health", host="evil.example")
+    assert (refused.status, refused.json["code"]) == (401, "unauthorized")
+    assert client.ask("GET", f"{PREFIX}/health", host="localhost:1").status == 200
+
+
+def test_a_runs_token_is_good_until_the_run_has_ended(client, tokens):
+    client.interactive_run("token-run-1")
+    script = client.with_token(tokens.run_token("token-run-1"))
+    assert script.get("/runs/token-run-1")["status"] == "Running"
+    script.patch("/runs/token-run-1", {"tags": {"a": "b"}})
+    client.patch("/runs/token-run-1", {"status": "Completed"})
+    assert script.refusal("GET", "/runs/token-run-1")["code"] == "unauthorized"
+
+
+def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client, tokens):
+    client.interactive_run("token-run-2")
+    client.interactive_run("stranger-2")
+    script = client.with_token(tokens.run_token("token-run-2"))
+    script.interactive_run("child-2", parent_id="token-run-2")
+    script.patch("/runs/child-2", {"tags": {"mine": "yes"}})
+    assert script.get("/runs/stranger-2")["id"] == "stranger-2"
+    assert script.refusal("PATCH", "/runs/stranger-2", {"tags": {"a": "b"}})["status"] == 401
+    assert script.refusal("DELETE", "/runs/token-run-2")["status"] == 401
+
+
+def test_a_runs_token_stays_in_its_workspace(client, tokens):
+    client.interactive_run("token-run-3")
+    client.put("/workspaces/elsewhere", {"exist_ok": True})
+    script = client.with_token(tokens.run_token("token-run-3"))
+    assert script.refusal("GET", "/workspaces/elsewhere")["status"] == 401
+    assert script.refusal("PUT", "/workspaces/brand-new", {"exist_ok": True})["status"] == 401
+    assert script.refusal("DELETE", client.here)["status"] == 401
+    assert [space["name"] for space in script.get("/workspaces")["workspaces"]] == [client.workspace]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/shutdown"), ("POST", "/gc"), ("GET", "/du"), ("POST", "/keep")]
+)
+def test_only_the_owner_looks_after_the_service(client, tokens, method, path):
+    client.ask("POST", f"{PREFIX}{client.here}/experiments/probe/runs", {"run_id": "token-run-4", "interactive": True})
+    script = client.with_token(tokens.run_token("token-run-4"))
+    assert script.refusal(method, path)["status"] == 401
+
+
+def test_a_nodes_token_reports_for_its_own_attempt_alone(client, tokens):
+    client.interactive_run("node-run-1")
+    client.interactive_run("node-run-2")
+    node = client.with_token(tokens.node_token("node-run-1.1"))
+    assert node.refusal("POST", "/attempts/node-run-2.1/report", {"state": "running"})["status"] == 401
+    assert node.refusal("GET", "/runs/node-run-2/logs")["status"] == 401
+    assert node.refusal("GET", f"{client.here}/secrets")["status"] == 401
+    assert node.post("/runs/node-run-1/logs/a.txt?offset=0", b"x") == {"offset": 1}
+
+
+def test_a_run_named_like_a_node_token_opens_nothing_else(client, tokens):
+    assert client.with_token(tokens.run_token("node.node-run-1.1")).refusal("GET", "/health")["status"] == 401

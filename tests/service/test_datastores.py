@@ -1,0 +1,78 @@
+import os
+
+import pytest
+
+from tests.wire_client import PREFIX
+
+
+@pytest.fixture
+def store(client):
+    return f"{client.here}/datastores/workspaceblobstore"
+
+
+def test_a_file_comes_back_as_it_was_put(client, store):
+    data = os.urandom(3_000_000)
+    assert client.put(f"{store}/files/a/b.bin", data) == {"size": len(data)}
+    assert client.read(f"{store}/files/a/b.bin") == data
+    listed = client.get(f"{store}/files?prefix=a/")["files"]
+    assert [(file["path"], file["size"]) for file in listed] == [("a/b.bin", len(data))]
+    assert listed[0]["modified_at"].endswith("Z")
+    head = client.ask("HEAD", f"{PREFIX}{store}/files/a/b.bin")
+    assert (head.status, head.headers["content-length"]) == (200, str(len(data)))
+    assert client.ask("HEAD", f"{PREFIX}{store}/files/none").status == 404
+
+
+def test_a_file_there_is_kept_unless_overwriting_is_asked_for(client, store):
+    client.put(f"{store}/files/x", b"one")
+    assert client.refusal("PUT", f"{store}/files/x", b"two")["code"] == "already_exists"
+    client.put(f"{store}/files/x?overwrite=1", b"two")
+    assert client.read(f"{store}/files/x") == b"two"
+
+
+def test_a_prefix_is_of_the_text(client, store):
+    for path in ("data/a", "data/ab", "data/b", "other"):
+        client.put(f"{store}/files/{path}", b"x")
+    assert [file["path"] for file in client.get(f"{store}/files?prefix=data/a")["files"]] == ["data/a", "data/ab"]
+    assert len(client.get(f"{store}/files")["files"]) == 4
+
+
+def test_files_of_this_machine_are_adopted_and_those_there_skipped(client, store, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    client.put(f"{store}/files/into/a", b"old")
+    items = [[str(tmp_path / name), f"into/{name}"] for name in ("a", "b")]
+    assert client.post(f"{store}/adopt", {"items": items}) == {"written": ["into/b"], "skipped": ["into/a"]}
+    answer = client.post(f"{store}/adopt", {"items": items, "overwrite": True})
+    assert answer == {"written": ["into/a", "into/b"], "skipped": []}
+    assert client.read(f"{store}/files/into/a") == b"a"
+
+
+@pytest.mark.parametrize("path", ["..%2fx", "%2fetc%2fpasswd", "a%2f..%2f..%2fx", "a%00b", "x" * 256, "a%2f"])
+def test_a_path_that_leads_out_is_refused(client, store, path):
+    assert client.ask("PUT", f"{PREFIX}{store}/files/{path}", b"x").status == 400
+    assert client.ask("GET", f"{PREFIX}{store}/files/{path}").status == 400
+
+
+def test_a_link_that_leads_out_is_not_followed(client, store, service, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    root = os.path.join(service["home"], "datastores", client.workspace, "workspaceblobstore")
+    os.symlink(tmp_path, os.path.join(root, "out"))
+    assert client.refusal("GET", f"{store}/files/out/secret")["code"] == "invalid_argument"
+    assert client.refusal("PUT", f"{store}/files/out/new", b"x")["code"] == "invalid_argument"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("items", [7, [["a"]], [["relative", "x"]], [["/etc/hostname", "../x"]], [["/none", "x"]]])
+def test_odd_things_to_adopt_are_refused(client, store, items):
+    assert client.refusal("POST", f"{store}/adopt", {"items": items})["status"] in (400, 404)
+
+
+def test_a_file_cannot_be_where_a_folder_is_nor_below_a_file(client, store):
+    client.put(f"{store}/files/folder/file", b"x")
+    assert client.refusal("PUT", f"{store}/files/folder?overwrite=1", b"x")["code"] == "invalid_argument"
+    assert client.refusal("PUT", f"{store}/files/folder/file/below", b"x")["code"] == "invalid_argument"
+
+
+def test_an_unknown_datastore_is_not_found(client):
+    assert client.refusal("GET", f"{client.here}/datastores/none/files")["code"] == "not_found"
+    assert client.refusal("GET", f"{client.here}/datastores/..%2f..%2fx/files")["status"] in (400, 404)

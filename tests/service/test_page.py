@@ -1,0 +1,90 @@
+import html.parser
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.wire_client import PREFIX
+
+EVIL = "<script>alert(1)</script>\"'&"
+
+
+@pytest.fixture
+def page(client):
+    """The path of the page of a run that has something in every section, all of it hostile."""
+    run = client.interactive_run(f"page-{client.workspace}", display_name=EVIL, tags={EVIL: EVIL})
+    run_id = run["id"]
+    client.post(f"/runs/{run_id}/journals/{run_id}~0-1-a", b"".join(_points()))
+    client.post(f"/runs/{run_id}/logs/azureml-logs/70_driver_log.txt?offset=0", EVIL.encode() + b"\n\xff\n")
+    sha256 = client.put_blob(b"<h1>not a page</h1>")
+    client.post(f"/runs/{run_id}/files", {"entries": [[f"outputs/{EVIL.replace('/', '')}.html", sha256, 19, 0o644]]})
+    error = {"error": {"code": "UserError", "message": EVIL}}
+    client.patch(f"/runs/{run_id}", {"error": error, "warnings": [EVIL], "description": EVIL})
+    address = urlsplit(client.get(f"/runs/{run_id}")["web_view"])
+    return f"{address.path}?{address.query}"
+
+
+def _points():
+    for step in range(300):
+        yield b'["m","acc",%r,null,1.0]\n' % (1 - 1 / (step + 1))
+    yield b'["m","acc",NaN,null,1.0]\n["m","acc",1e308,null,1.0]\n["m","acc",-1e308,null,1.0]\n["m","one",1,null,1.0]\n'
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.seen, self.links, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        self.links += [value for name, value in attributes if name == "href"]
+        if tag not in ("meta", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_it_shows_the_run_and_lets_nothing_of_it_become_markup(client, page):
+    answer = client.ask("GET", page, authorization="")
+    text = answer.body.decode()
+    tags = Tags(text)
+    assert answer.status == 200
+    assert "script" not in tags.seen
+    assert tags.open == []
+    assert text.count("<section") >= 8
+    assert "polyline" in tags.seen
+    assert 'http-equiv="refresh"' in text
+    assert "nan" not in text.partition("</style>")[2].partition("<pre>")[0].lower().replace("nance", "")
+
+
+def test_its_policy_allows_no_script_and_nothing_from_elsewhere(client, page):
+    headers = client.ask("GET", page, authorization="").headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_its_links_download_files_which_no_browser_shows_as_a_page(client, page):
+    links = Tags(client.ask("GET", page, authorization="").body.decode()).links
+    file = next(link for link in links if "/files/outputs/" in link)
+    answer = client.ask("GET", file, authorization="")
+    assert answer.body == b"<h1>not a page</h1>"
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["content-type"] == "application/octet-stream"
+
+
+def test_its_key_opens_that_run_and_nothing_else(client, page):
+    path, _, query = page.partition("?")
+    other = client.interactive_run(f"page-other-{client.workspace}")["id"]
+    assert client.ask("GET", path, authorization="").status == 401
+    assert client.ask("GET", f"{path}?key=wrong", authorization="").status == 401
+    assert client.ask("GET", f"/runs/{other}?{query}", authorization="").status == 401
+    assert client.ask("GET", f"{PREFIX}{path}?{query}", authorization="").status == 401
+    assert client.ask("GET", path).status == 401
+
+
+def test_it_stops_refreshing_once_the_run_has_ended(client, page):
+    client.patch(page.partition("?")[0], {"status": "Completed"})
+    assert 'http-equiv="refresh"' not in client.ask("GET", page, authorization="").body.decode()

@@ -1,0 +1,154 @@
+import hashlib
+import threading
+
+import pytest
+
+SCRIPT = b"print('hello')\n"
+SHA256 = hashlib.sha256(SCRIPT).hexdigest()
+
+
+def submission(run_id, **definition):
+    # A cluster that has no free node keeps the run waiting, so that nothing is started here.
+    return {
+        "run_id": run_id,
+        "definition": {"script": "train.py", "target": "local", **definition},
+        "snapshot": [["train.py", SHA256, len(SCRIPT), 0o644]],
+    }
+
+
+@pytest.fixture
+def runs(client):
+    return f"{client.here}/experiments/probe/runs"
+
+
+def test_blobs_that_are_not_here_are_named(client, runs):
+    other = hashlib.sha256(b"never sent").hexdigest()
+    body = {**submission("missing-1"), "snapshot": [["train.py", other, 10, 0o644]]}
+    refused = client.refusal("POST", runs, body)
+    assert (refused["status"], refused["code"], refused["facts"]["sha256"]) == (409, "blobs_missing", [other])
+
+
+def test_submitting_twice_makes_one_run(client, runs):
+    body = {"run_id": "twice-1", "interactive": True}
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(client.post(runs, body))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 8
+    assert {answer["number"] for answer in answers} == {1}
+    assert len(client.get(f"{client.here}/runs")["runs"]) == 1
+
+
+def test_a_run_id_of_another_experiment_is_taken(client, runs):
+    client.interactive_run("taken-1", experiment="first")
+    refused = client.refusal("POST", runs, {"run_id": "taken-1", "interactive": True})
+    assert refused["code"] == "already_exists"
+
+
+def test_an_unknown_target_is_named_with_the_known_ones(client, runs):
+    client.post(f"{client.here}/assets/computes", {"name": "gpu-1", "body": {"max_nodes": 4}})
+    refused = client.refusal("POST", runs, submission("target-1", target="gpu-2"))
+    assert refused["code"] == "not_found"
+    assert refused["problem"] == (
+        f"There is no compute target 'gpu-2' in workspace '{client.workspace}'. Known: 'gpu-1', 'local'."
+    )
+
+
+def test_more_nodes_than_the_cluster_may_have_are_refused(client, runs):
+    client.post(f"{client.here}/assets/computes", {"name": "gpu-1", "body": {"max_nodes": 4}})
+    refused = client.refusal("POST", runs, submission("nodes-1", target="gpu-1", nodeCount=8))
+    assert refused["problem"] == "node_count must be at most 4 on 'gpu-1', got 8."
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [{"nodeCount": 2, "target": "gpu-1"}, {"communicator": "IntelMpi"}, {"communicator": "ParameterServer"}],
+)
+def test_distributed_training_is_not_there_yet_and_says_so(client, runs, definition):
+    client.post(f"{client.here}/assets/computes", {"name": "gpu-1", "body": {"max_nodes": 4}})
+    refused = client.refusal("POST", runs, submission("later-1", **definition))
+    assert (refused["status"], refused["code"]) == (501, "not_yet")
+
+
+@pytest.mark.parametrize("count", [0, -1, "2", 1.5, True, None])
+def test_a_node_count_that_is_no_count_is_refused(client, runs, count):
+    assert client.refusal("POST", runs, submission("nodes-2", nodeCount=count))["status"] == 400
+
+
+@pytest.mark.parametrize("script", ["other.py", "../train.py", "/etc/passwd", "", "a\0b", 7])
+def test_the_script_must_be_in_the_snapshot(client, runs, script):
+    client.put_blob(SCRIPT)
+    refused = client.refusal("POST", runs, submission("script-1", script=script))
+    assert refused["code"] == "invalid_argument"
+    assert "script" in refused["problem"]
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", "", "a\0b", "x" * 300, "a/" * 600 + "b", "\ud800"])
+def test_a_snapshot_cannot_name_a_path_outside_itself(client, runs, path):
+    client.put_blob(SCRIPT)
+    body = {**submission("path-1"), "snapshot": [[path, SHA256, len(SCRIPT), 0o644]]}
+    assert client.refusal("POST", runs, body)["status"] == 400
+
+
+def test_a_path_cannot_be_a_file_and_a_folder(client, runs):
+    client.put_blob(SCRIPT)
+    entries = [[path, SHA256, len(SCRIPT), 0o644] for path in ("train.py", "a", "a/b")]
+    refused = client.refusal("POST", runs, {**submission("both-1"), "snapshot": entries})
+    assert "file and a folder" in refused["problem"]
+
+
+def test_a_large_snapshot_warns_and_a_huge_one_is_refused(client, runs):
+    client.put_blob(SCRIPT)
+    large = {"run_id": "large-1", "interactive": True, "snapshot": [["big.bin", SHA256, 400 * 2**20, 0o644]]}
+    warnings = client.post(runs, large)["warnings"]
+    assert "big.bin (400 MB)" in warnings[0]
+    huge = {"run_id": "huge-1", "interactive": True, "snapshot": [["huge.bin", SHA256, 11 * 2**30, 0o644]]}
+    refused = client.refusal("POST", runs, huge)
+    assert (refused["status"], refused["code"]) == (413, "too_large")
+    assert client.post(runs, {**huge, "allow_large": True})["id"] == "huge-1"
+
+
+def test_the_same_files_make_the_same_snapshot(client, runs):
+    client.put_blob(SCRIPT)
+    entries = [["b.py", SHA256, len(SCRIPT), 0o644], ["a.py", SHA256, len(SCRIPT), 0o755]]
+    first = client.interactive_run("same-1", snapshot=entries)
+    second = client.interactive_run("same-2", snapshot=entries[::-1])
+    assert first["snapshot_id"] == second["snapshot_id"] == first["properties"]["ContentSnapshotId"]
+    kept = client.get(f"/snapshots/{first['snapshot_id']}")["entries"]
+    assert [entry[0] for entry in kept] == ["a.py", "b.py"]
+
+
+@pytest.mark.parametrize("run_id", ["", "../x", "a/b", "a\0b", "a b", "-x", "a~b", "x" * 201, 7, None])
+def test_a_run_id_that_breaks_the_rules_is_refused(client, runs, run_id):
+    assert client.refusal("POST", runs, {"run_id": run_id, "interactive": True})["status"] == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"definition": [1]},
+        {"tags": "x"},
+        {"tags": {"a": {"b": 1}}},
+        {"snapshot": 7},
+        {"snapshot": [["a"]]},
+        {"interactive": "yes"},
+        {"parent_id": 7},
+        {"parent_id": "no-such-run"},
+    ],
+)
+def test_a_body_of_the_wrong_shape_is_refused_in_words(client, runs, body):
+    refused = client.refusal("POST", runs, {"run_id": "shape-1", "interactive": True, **body})
+    assert refused["status"] in (400, 404)
+    assert refused["problem"].endswith(".")
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff\xfe", b"null"])
+def test_a_body_that_is_no_object_is_refused(client, runs, body):
+    assert client.refusal("POST", runs, body)["code"] == "invalid_argument"
+
+
+def test_a_body_above_the_limit_is_refused_before_it_is_read(client, runs):
+    answer = client.ask("POST", f"/api/v1{runs}", b"", **{"content-length": str(65 * 2**20)})
+    assert (answer.status, answer.json["code"]) == (413, "too_large")
