@@ -64,7 +64,7 @@ def a_plan(service: RecordingService, script: str, *arguments: str, attempt_id: 
         "environment": EnvironmentSpec(python=sys.executable, user_managed=True),
         "nodes": (NodePlan("127.0.0.1", (process,)),),
         "code": (FileEntry("train.py", sha256, len(content)),),
-        "env": {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+        "env": {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
         "cancel_grace_seconds": 0.5,
     }
     return LaunchPlan(**{**plan, **fields})

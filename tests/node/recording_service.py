@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    do_GET = do_POST = do_PUT = _serve  # noqa: N815
+    do_GET = do_POST = do_PUT = _serve
 
     def log_message(self, *args) -> None:
         return

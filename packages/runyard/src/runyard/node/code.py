@@ -1,11 +1,12 @@
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from runyard.errors import InvalidArgument
 from runyard.model.files import FileEntry
-from runyard.node.service_client import ServiceClient, quoted
+from runyard.node.service_client import ServiceClient, patiently, quoted
 from runyard.ports.blobs import BlobStore
 
 
@@ -21,7 +22,7 @@ def place_code(entries: Sequence[FileEntry], work: Path, blobs: BlobStore, clien
         if source is not None:
             shutil.copyfile(source, target)
         else:
-            target.write_bytes(client.call("GET", f"/blobs/{quoted(entry.sha256)}"))
+            patiently(partial(client.download, f"/blobs/{quoted(entry.sha256)}", target))
         os.chmod(target, entry.mode | 0o600)
 
 

@@ -53,7 +53,7 @@ class Collection:
             self._rescan_at = now() + _RESCAN_SECONDS
             self.sweep()
         for name in self._deliveries.logs.rewritten:
-            self._due[self._folder.work / name] = now() + _AFTER_WRITE
+            self._due[self._folder.work / name] = now()
         self._deliveries.logs.rewritten.clear()
         resting = [path for path, due in self._due.items() if due <= now()]
         for path in resting:
@@ -70,10 +70,11 @@ class Collection:
             self._journal_changed(path, Change.FOUND)
         for parcel in files_below(self._run_id, self._folder.work, LOGS):
             self._log_changed(parcel.file, Change.MODIFY)
+        self._courier.offer([self._parcel(path) for path in self._due if is_sendable(path, self._folder.work)])
+        self._due.clear()
         self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
         for run_folder in self._folder.uploads.iterdir():
             self._courier.offer(list(files_below(RunId(run_folder.name), run_folder, ".", remove_after=True)))
-        self._due.clear()
 
     def _std_changed(self, path: Path, change: Change) -> None:
         self._deliveries.logs.files.changed(f"azureml-logs/{path.name}", path)

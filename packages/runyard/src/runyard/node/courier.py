@@ -8,10 +8,15 @@ from pathlib import Path
 
 from runyard.errors import BlobsMissing, Json, RunyardError
 from runyard.model.runs import RunId
-from runyard.node.service_client import ServiceAway, ServiceClient, quoted
+from runyard.node.service_client import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    ServiceAway,
+    ServiceClient,
+    quoted,
+)
 
 _BATCH_FILES, _BATCH_BYTES = 1000, 256 << 20
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Courier:
             self._change.notify()
 
     def _work(self) -> None:
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE_SECONDS
         while True:
             with self._change:
                 self._is_busy = bool(self._waiting)
@@ -79,13 +84,13 @@ class Courier:
                 batch = self._next_batch()
             try:
                 self._deliver(batch)
-                pause, self.trouble = _FIRST_PAUSE, ""
+                pause, self.trouble = FIRST_PAUSE_SECONDS, ""
             except ServiceAway as e:
                 self.trouble = str(e)
                 with self._change:
                     self._waiting = {**dict.fromkeys(batch), **self._waiting}
                     self._change.wait(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _next_batch(self) -> dict[Parcel, tuple[int, int, int]]:
         batch: dict[Parcel, tuple[int, int, int]] = {}

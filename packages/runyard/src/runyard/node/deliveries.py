@@ -6,9 +6,14 @@ from runyard.model.runs import AttemptId, RunId
 from runyard.node.event_loop import now
 from runyard.node.journals import JournalShipping
 from runyard.node.logs import LogShipping
-from runyard.node.service_client import ServiceAway, ServiceClient, quoted
+from runyard.node.service_client import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    ServiceAway,
+    ServiceClient,
+    quoted,
+)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _NOTED_AFTER_SECONDS = 5.0
 
 
@@ -25,7 +30,7 @@ class Deliveries:
         self._address = f"/attempts/{quoted(attempt_id)}/report"
         self.logs, self.journals = LogShipping(run_id), JournalShipping()
         self._reports: deque[Json] = deque()
-        self._pause, self._retry_at, self._away_since = _FIRST_PAUSE, 0.0, 0.0
+        self._pause, self._retry_at, self._away_since = FIRST_PAUSE_SECONDS, 0.0, 0.0
         self._must_resume = False
         self.warnings: list[str] = []
 
@@ -47,7 +52,7 @@ class Deliveries:
 
     def retry_now(self) -> None:
         """The service may be back."""
-        self._retry_at, self._pause = 0.0, _FIRST_PAUSE
+        self._retry_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
 
     def ship(self) -> None:
         """One round: waiting reports, then a piece of every log and journal that has more."""
@@ -58,7 +63,7 @@ class Deliveries:
             self._away_since = self._away_since or now()
             self._trouble = str(e)
             self._retry_at = now() + self._pause
-            self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
     _trouble = ""
 
@@ -86,4 +91,4 @@ class Deliveries:
         if self._away_since and now() - self._away_since > _NOTED_AFTER_SECONDS:
             seconds = now() - self._away_since
             self.warnings.append(f"Nothing could be delivered for {seconds:.0f} s: {self._trouble}")
-        self._pause, self._away_since = _FIRST_PAUSE, 0.0
+        self._pause, self._away_since = FIRST_PAUSE_SECONDS, 0.0

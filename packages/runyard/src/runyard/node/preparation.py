@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO
 
 from runyard.blobs.files import FileBlobStore
@@ -125,8 +124,6 @@ def prepare(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], No
 
 def _environment(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], None]) -> BuiltEnvironment:
     spec = plan.environment
-    if spec.user_managed:
-        return BuiltEnvironment(key="", python=Path(spec.python), lock="")
     environments = UvEnvironments(folder.home / "environments", _variables(plan))
     found = environments.find(spec)
     if found is not None:

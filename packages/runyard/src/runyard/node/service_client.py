@@ -1,11 +1,15 @@
 import http.client
 import json
+import shutil
+import time
 import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from runyard.errors import Json, RunyardError, from_wire
 
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _RETRIED = {401, 408, 425, 429}
 
 
@@ -42,6 +46,23 @@ class ServiceClient:
         parsed: Json = json.loads(answer) if answer else {}
         return parsed
 
+    def download(self, path: str, target: Path) -> None:
+        """The answer's bytes into a file, without holding them in memory. Raises as `call` does."""
+        connection = None
+        try:
+            connection = self._connect()
+            connection.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {self._token}"})
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _refusal(response.status, response.read())
+            with target.open("wb") as file:
+                shutil.copyfileobj(response, file, 1 << 20)
+        except (http.client.HTTPException, ConnectionError, TimeoutError, FileNotFoundError) as e:
+            raise ServiceAway(f"{type(e).__name__}: {e}") from e
+        finally:
+            if connection is not None:
+                connection.close()
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -77,6 +98,18 @@ class ServiceClient:
         service = json.loads((self._home / "service.json").read_bytes())
         address = urllib.parse.urlsplit(service["url"])
         return http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port or 80, timeout=self._timeout)
+
+
+def patiently(request: Callable[[], None]) -> None:
+    """Make a request for as long as the service is away. For a process that has nothing else to do."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            request()
+            return
+        except ServiceAway:
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 def quoted(part: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import EnvironmentFailed
 from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node import ending as ends
 from runyard.node.attempt import AttemptFolder
@@ -25,6 +27,7 @@ from runyard.node.service_client import ServiceClient
 from runyard.node.tree import ProcessTree
 from runyard.node.watching import Watcher
 from runyard.planning.plan_json import plan_from_json
+from runyard.ports.environments import BuiltEnvironment
 
 _ORPHAN_CHECK_SECONDS = 30.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
@@ -87,7 +90,7 @@ class Supervisor:
             self._deliveries.report("prepared", environment_key=prepared.environment_key, lock=prepared.lock)
             self._deliver_all()
             return None
-        return self._run_script(prepared)
+        return self._run_in_held_environment(prepared)
 
     def _prepare(self) -> Prepared | Ending:
         self._collection.watch()
@@ -106,6 +109,15 @@ class Supervisor:
 
     def _report_step(self, step: str) -> None:
         self._deliveries.report("preparing", message=_STEPS[step])
+
+    def _run_in_held_environment(self, prepared: Prepared) -> Ending:
+        """Nobody may prune the environment while the script uses it."""
+        built = BuiltEnvironment(prepared.environment_key, Path(prepared.python), prepared.lock)
+        try:
+            with UvEnvironments(self._folder.home / "environments", {}).hold(built):
+                return self._run_script(prepared)
+        except EnvironmentFailed as e:
+            return ends.failed("Starting", str(e))
 
     def _run_script(self, prepared: Prepared) -> Ending:
         specs = self._plan.nodes[0].processes

@@ -1,0 +1,132 @@
+import os
+import signal
+
+from runyard.engines.local import LocalEngine
+from runyard.node.agent_socket import ask_agent
+from runyard.node.attempt import AttemptFolder
+from tests.node.conftest import a_plan, driver_log, is_running, pid_from
+
+WAITS_FOR_FILE = """
+import os, time
+print('script=%d' % os.getpid(), flush=True)
+open(os.environ['RUNYARD_JOURNALS'] + '/run1~0-1-a.jsonl', 'a').write('[1]\\n')
+while not os.path.exists('go'): time.sleep(0.01)
+open(os.environ['RUNYARD_JOURNALS'] + '/run1~0-1-a.jsonl', 'a').write('[2]\\n')
+open('outputs/end', 'w').write('x')
+print('done')
+"""
+
+
+def let_go(home) -> None:
+    (AttemptFolder(home, "run1.1").work / "go").touch()
+
+
+def supervisor_pid(home) -> int:
+    supervisor = AttemptFolder(home, "run1.1").supervisor()
+    assert supervisor is not None
+    return supervisor.pid
+
+
+def test_a_killed_supervisor_is_followed_by_one_that_tells_the_true_end(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    script = pid_from(service, "script")
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    ended = service.ended()
+    assert ended["outcome"] == "failed"
+    assert "supervisor was killed while the script was running" in ended["error"]["message"]
+    assert not is_running(script)
+    assert service.journals["run1~0-1-a"] == b"[1]\n"
+    assert driver_log(service).count("script=") == 1
+
+
+def test_a_supervisor_killed_while_delivering_the_end_changes_nothing_about_it(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    service.refuses_with = 507
+    let_go(home)
+    folder = AttemptFolder(home, "run1.1")
+    service.wait_for(lambda: folder.read("result.json"))
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    service.refuses_with = None
+    ended = service.ended()
+    assert (ended["outcome"], ended["exit_code"]) == ("completed", 0)
+    assert service.files["outputs/end"] == b"x"
+    assert service.journals["run1~0-1-a"] == b"[1]\n[2]\n"
+
+
+def test_a_killed_agent_harms_no_run(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
+    let_go(home)
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_a_new_agent_looks_after_the_supervisors_of_a_killed_one(submit, service, home, engine):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
+    engine.warm()
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    assert service.ended()["outcome"] == "failed"
+
+
+def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(submit, service, home, engine):
+    ticket = submit(WAITS_FOR_FILE)
+    script = pid_from(service, "script")
+    os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    service.wait_for(lambda: engine.observe([ticket])[ticket] == "lost")
+    engine.recover(ticket)
+    assert service.ended()["outcome"] == "failed"
+    assert not is_running(script)
+
+
+def test_what_happens_while_the_service_is_away_is_delivered_later(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    service.stop()
+    let_go(home)
+    folder = AttemptFolder(home, "run1.1")
+    service.wait_for(lambda: folder.read("result.json"))
+    service.start()
+    assert service.ended()["outcome"] == "completed"
+    assert "done" in driver_log(service)
+    assert service.journals["run1~0-1-a"] == b"[1]\n[2]\n"
+    assert service.files["outputs/end"] == b"x"
+
+
+def test_submitting_an_attempt_twice_starts_one(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    before = supervisor_pid(home)
+    submit(WAITS_FOR_FILE)
+    assert supervisor_pid(home) == before
+    let_go(home)
+    service.ended()
+    assert [report["state"] for report in service.reports].count("ended") == 1
+
+
+def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(submit, service, home, monkeypatch):
+    submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    old = ask_agent(home, {"op": "status"})["pid"]
+    newer = LocalEngine(home)
+    monkeypatch.setattr("runyard.node.version.VERSION", "older")
+    (home / "agent.json").unlink()
+    assert ask_agent(home, {"op": "exit"}) == {}
+    newer.warm()
+    assert ask_agent(home, {"op": "status"})["pid"] != old
+    let_go(home)
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_many_threads_start_one_agent(service, home):
+    from concurrent.futures import ThreadPoolExecutor
+
+    engines = [LocalEngine(home) for _ in range(6)]
+    plans = [a_plan(service, "pass", attempt_id=f"run{n}.1") for n in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda pair: pair[0].submit(pair[1]), zip(engines, plans, strict=True)))
+    for plan in plans:
+        assert service.ended(plan.attempt_id)["outcome"] == "completed"
