@@ -160,7 +160,7 @@ def _create_runs() -> None:
         ["sequence"],
         unique=False,
         sqlite_where=sa.text("finished = 0"),
-        postgresql_where=sa.text("finished = 0"),
+        postgresql_where=sa.text("finished = false"),
     )
     op.create_index("runs_by_experiment", "runs", ["experiment_key", "sequence"], unique=False)
     op.create_index("runs_by_parent", "runs", ["parent_id", "sequence"], unique=False)

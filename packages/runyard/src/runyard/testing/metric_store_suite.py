@@ -1,0 +1,163 @@
+import math
+from typing import Any
+
+import pytest
+
+from runyard.errors import NotFound
+from runyard.model.metrics import MetricBatch, MetricKind, MetricSeries, MetricSummary
+from runyard.model.runs import RunId, RunStatus
+from runyard.ports.stores import MetricStore, RunStore
+from runyard.testing.racing import WRITERS, race
+from runyard.testing.records import a_run, scalars
+
+RUN = RunId("r1")
+
+
+class MetricStoreSuite:
+    """What every MetricStore must do. Subclass it and supply `store`, and `runs` on the same database."""
+
+    @pytest.fixture
+    def store(self) -> MetricStore:
+        raise NotImplementedError("supply a `store` fixture in the subclass")
+
+    @pytest.fixture
+    def runs(self) -> RunStore:
+        raise NotImplementedError("supply a `runs` fixture in the subclass")
+
+    @pytest.fixture(autouse=True)
+    def run(self, runs: RunStore) -> None:
+        runs.create(a_run(RUN))
+
+    def test_points_come_back_in_order_with_steps_and_times(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 10, [MetricBatch("loss", MetricKind.SCALAR, [3.0, 2.0], [7, None], [0.5, 1.5])])
+        store.append(RUN, "j", 20, [MetricBatch("loss", MetricKind.SCALAR, [1.0], [-(2**40)], [2.5])])
+        [series] = store.series(RUN)
+        assert (series.name, series.kind, series.type) == ("loss", MetricKind.SCALAR, "f")
+        assert list(series.values) == [3.0, 2.0, 1.0]
+        assert list(series.steps) == [7, None, -(2**40)]
+        assert list(series.at) == [0.5, 1.5, 2.5]
+
+    def test_metrics_come_in_the_order_first_logged(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 1, [scalars("b", 1), scalars("a", 1)])
+        store.append(RUN, "j", 2, [scalars("0", 1), scalars("a", 2)])
+        assert [series.name for series in store.series(RUN)] == ["b", "a", "0"]
+        assert [series.name for series in store.series(RUN, "a")] == ["a"]
+        assert store.series(RUN, "unknown") == []
+
+    @pytest.mark.parametrize(
+        ("batches", "type_", "values"),
+        [
+            ([[1], [2**62]], "i", [1, 2**62]),
+            ([[1], [2.5], [3]], "f", [1.0, 2.5, 3.0]),
+            ([[1, 2.5, 3]], "f", [1.0, 2.5, 3.0]),
+            ([[1], ["two"]], "j", [1, "two"]),
+            ([[1], [2.5], ["three"]], "j", [1.0, 2.5, "three"]),
+            ([[1, 2.5, "three"]], "j", [1.0, 2.5, "three"]),
+            ([[True], [1]], "j", [True, 1]),
+            ([[None]], "j", [None]),
+            ([[2**80], [1]], "j", [2**80, 1]),
+            ([["\ud800\0ü"]], "j", ["\ud800\0ü"]),
+        ],
+    )
+    def test_types_do_not_depend_on_how_points_were_sent(
+        self, store: MetricStore, batches: list[list[Any]], type_: str, values: list[Any]
+    ) -> None:
+        for number, batch in enumerate(batches, start=1):
+            store.append(RUN, "j", number, [scalars("m", *batch)])
+        [series] = store.series(RUN)
+        assert series.type == type_
+        assert list(series.values) == values
+        assert list(map(type, series.values)) == list(map(type, values))
+
+    def test_nan_and_infinities_are_kept(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 1, [scalars("m", math.nan, math.inf, -math.inf, 1.0)])
+        store.append(RUN, "j", 2, [scalars("m", math.nan, "text")])
+        [series] = store.series(RUN)
+        assert [math.isnan(value) for value in series.values[:1]] == [True]
+        assert list(series.values[1:4]) == [math.inf, -math.inf, 1.0]
+        assert math.isnan(series.values[4])
+
+    def test_a_summary_ignores_what_is_no_number(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 1, [scalars("m", 3, -1.5, math.nan), scalars("words", "a", None, True)])
+        store.append(RUN, "j", 2, [scalars("m", 2, "end")])
+        assert store.summaries([RUN, RunId("unknown")]) == {
+            RUN: [
+                MetricSummary("m", MetricKind.SCALAR, 5, 2.0, -1.5, 3.0),
+                MetricSummary("words", MetricKind.SCALAR, 3, None, None, None),
+            ],
+            "unknown": [],
+        }
+
+    def test_lists_join_the_scalars_of_their_name_and_rows_do_not(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 1, [scalars("m", 1)])
+        store.append(RUN, "j", 2, [MetricBatch("m", MetricKind.LIST, [2, 3], [None, None], [0.0, 0.0])])
+        store.append(RUN, "j", 3, [MetricBatch("m", MetricKind.ROW, [{"x": 1}], [None], [0.0])])
+        assert [(series.kind, list(series.values)) for series in store.series(RUN)] == [
+            (MetricKind.SCALAR, [1, 2, 3]),
+            (MetricKind.ROW, [{"x": 1}]),
+        ]
+
+    def test_a_batch_sent_twice_counts_once(self, store: MetricStore, runs: RunStore) -> None:
+        for _ in range(2):
+            store.append(RUN, "j", 10, [scalars("m", 1)], dropped=2)
+        store.append(RUN, "j", 9, [scalars("m", 1)])
+        assert _values(store) == [1]
+        assert store.offset(RUN, "j") == 10
+        assert runs.get(RUN).dropped_points == 2
+
+    def test_each_rank_has_its_own_offset(self, store: MetricStore) -> None:
+        store.append(RUN, "rank0", 10, [scalars("m", 1)])
+        store.append(RUN, "rank1", 5, [scalars("m", 2)])
+        store.append(RUN, "rank1", 6, [])
+        assert store.offsets(RUN) == {"rank0": 10, "rank1": 6}
+        assert store.offset(RUN, "never seen") == 0
+        assert _values(store) == [1, 2]
+
+    def test_one_of_eight_senders_of_a_batch_is_heard(self, store: MetricStore) -> None:
+        race(lambda _: store.append(RUN, "j", 10, [scalars("m", 1, 2)]))
+        assert _values(store) == [1, 2]
+
+    def test_no_point_of_eight_ranks_is_lost(self, store: MetricStore) -> None:
+        def log_twenty(rank: int) -> None:
+            for number in range(1, 21):
+                store.append(RUN, f"rank{rank}", number, [scalars("m", rank * 100 + number)])
+
+        race(log_twenty)
+        assert sorted(_values(store)) == sorted(rank * 100 + n for rank in range(WRITERS) for n in range(1, 21))
+        [summary] = store.summaries([RUN])[RUN]
+        assert (summary.count, summary.minimum, summary.maximum) == (WRITERS * 20, 1.0, 720.0)
+
+    def test_many_batches_and_a_large_one_stay_in_order(self, store: MetricStore) -> None:
+        for number in range(1, 40):
+            store.append(RUN, "j", number, [scalars("m", *range(number * 40, number * 40 + 40))])
+        store.append(RUN, "j", 100, [scalars("m", *range(1600, 21600))])
+        assert _values(store) == list(range(40, 21600))
+
+    def test_a_thousand_metrics_of_any_name(self, store: MetricStore) -> None:
+        names = [f"m{number}" for number in range(1000)] + ["x" * 9000, "x" * 9001, "ü/../ %", ""]
+        for offset in (1, 2):
+            store.append(RUN, "j", offset, [scalars(name, offset) for name in names])
+        assert [series.name for series in store.series(RUN)] == names
+        assert list(store.series(RUN, "x" * 9001)[0].values) == [1, 2]
+
+    def test_an_unknown_run_is_not_found(self, store: MetricStore) -> None:
+        with pytest.raises(NotFound, match="nobody"):
+            store.append(RunId("nobody"), "j", 1, [scalars("m", 1)])
+        with pytest.raises(NotFound):
+            store.series(RunId("nobody"))
+        with pytest.raises(NotFound):
+            store.offsets(RunId("nobody"))
+
+    def test_metrics_go_with_their_run(self, store: MetricStore, runs: RunStore) -> None:
+        store.append(RUN, "j", 1, [scalars("m", 1)])
+        runs.move(runs.get(RUN), RunStatus.COMPLETED)
+        runs.delete(RUN)
+        runs.create(a_run(RUN))
+        assert store.series(RUN) == []
+        assert store.offset(RUN, "j") == 0
+
+
+def _values(store: MetricStore) -> list[Any]:
+    series: MetricSeries
+    [series] = store.series(RUN)
+    return list(series.values)

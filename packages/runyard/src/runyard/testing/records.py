@@ -1,0 +1,30 @@
+"""Records for tests, with only what the test cares about spelled out."""
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from runyard.model.assets import Workspace
+from runyard.model.files import FileEntry
+from runyard.model.metrics import MetricBatch, MetricKind
+from runyard.model.runs import RunId, RunRecord, RunStatus
+
+AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def a_run(run_id: str = "r1", status: RunStatus = RunStatus.NOT_STARTED, **fields: Any) -> RunRecord:
+    given = {"workspace": "vision", "experiment": "mnist", "number": 0, "created_at": AT} | fields
+    return RunRecord(id=RunId(run_id), status=status, **given)
+
+
+def a_workspace(name: str = "vision") -> Workspace:
+    return Workspace(name, f"id-of-{name}", "subscription", "group", "local", AT, tags={"team": "red"})
+
+
+def a_file(path: str, content: bytes = b"content") -> FileEntry:
+    return FileEntry(path, sha256(content).hexdigest(), len(content))
+
+
+def scalars(name: str, *values: Any, step: int | None = None) -> MetricBatch:
+    count = len(values)
+    return MetricBatch(name, MetricKind.SCALAR, list(values), [step] * count, [float(i) for i in range(count)])

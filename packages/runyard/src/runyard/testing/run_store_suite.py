@@ -1,0 +1,161 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from runyard.model.runs import RunEvent, RunId, RunRecord, RunStatus
+from runyard.ports.stores import RunStore
+from runyard.testing.racing import WRITERS, race
+from runyard.testing.records import AT, a_run
+
+
+class RunStoreSuite:
+    """What every RunStore must do. Subclass it and supply `store`."""
+
+    @pytest.fixture
+    def store(self) -> RunStore:
+        raise NotImplementedError("supply a `store` fixture in the subclass")
+
+    def test_a_run_comes_back_as_it_was_stored(self, store: RunStore) -> None:
+        run = a_run(
+            definition={"script": "train.py", "deep": [1, {"a": None}]},
+            tags={"a": "1", "umlaut": "ü", "nul": "x\0y"},
+            properties={"p": "q"},
+            warnings=("careful",),
+            nodes=("n1", "n2"),
+            error={"error": {"code": "UserError"}},
+            exit_facts={"exit_code": 3},
+            environment_lock="numpy==1.0\n",
+            parent_id=RunId("p"),
+            ended_at=AT + timedelta(days=1),
+            dropped_points=7,
+        )
+        created = store.create(run)
+        assert created == store.get(run.id)
+        assert created == replace(run, number=1, sequence=created.sequence)
+        assert created.sequence > 0
+
+    def test_runs_of_an_experiment_are_numbered_from_one(self, store: RunStore) -> None:
+        numbers = [store.create(a_run(f"r{i}")).number for i in range(3)]
+        assert numbers == [1, 2, 3]
+        assert store.create(a_run("other", experiment="cifar")).number == 1
+
+    def test_a_taken_id_is_refused(self, store: RunStore) -> None:
+        store.create(a_run())
+        with pytest.raises(AlreadyExists, match="r1"):
+            store.create(a_run())
+
+    def test_an_unknown_run_is_not_found(self, store: RunStore) -> None:
+        with pytest.raises(NotFound, match="nobody"):
+            store.get(RunId("nobody"))
+        with pytest.raises(NotFound):
+            store.update(RunId("nobody"), message="x")
+        with pytest.raises(NotFound):
+            store.move(a_run("nobody"), RunStatus.QUEUED)
+        with pytest.raises(NotFound):
+            store.add_event(RunId("nobody"), RunEvent(AT, "note", "x"))
+        with pytest.raises(NotFound):
+            store.events(RunId("nobody"))
+
+    def test_one_of_eight_creators_wins(self, store: RunStore) -> None:
+        results = race(lambda number: store.create(a_run(tags={"writer": str(number)})))
+        assert sum(isinstance(result, RunRecord) for result in results) == 1
+        assert sum(isinstance(result, AlreadyExists) for result in results) == WRITERS - 1
+
+    def test_eight_creators_get_eight_numbers(self, store: RunStore) -> None:
+        results = race(lambda number: store.create(a_run(f"r{number}")))
+        assert sorted(run.number for run in results) == list(range(1, WRITERS + 1))
+
+    def test_a_move_sets_the_times_and_leaves_an_event(self, store: RunStore) -> None:
+        queued = store.move(store.create(a_run()), RunStatus.QUEUED, message="Waiting.")
+        running = store.move(store.move(queued, RunStatus.STARTING), RunStatus.RUNNING)
+        ended = store.move(running, RunStatus.COMPLETED, ended_at=AT)
+        assert queued.message == "Waiting."
+        assert (queued.started_at, running.started_at is None) == (None, False)
+        assert ended.ended_at == AT
+        assert ended == store.get(ended.id)
+        reached = [event.text for event in store.events(ended.id) if event.kind == "status"]
+        assert reached == ["NotStarted", "Queued", "Starting", "Running", "Completed"]
+
+    def test_a_stale_writer_loses(self, store: RunStore) -> None:
+        seen = store.create(a_run())
+        store.move(seen, RunStatus.QUEUED)
+        with pytest.raises(Conflict, match="Queued"):
+            store.move(seen, RunStatus.QUEUED)
+
+    def test_one_of_eight_movers_wins(self, store: RunStore) -> None:
+        seen = store.create(a_run())
+        results = race(lambda _: store.move(seen, RunStatus.QUEUED))
+        assert sum(isinstance(result, RunRecord) for result in results) == 1
+        assert [event.text for event in store.events(seen.id)] == ["NotStarted", "Queued"]
+
+    def test_a_finished_run_cannot_move(self, store: RunStore) -> None:
+        done = store.create(a_run(status=RunStatus.COMPLETED))
+        with pytest.raises(Conflict, match="cannot go from Completed to Running"):
+            store.move(done, RunStatus.RUNNING)
+
+    def test_an_update_merges_tags_properties_and_warnings(self, store: RunStore) -> None:
+        store.create(a_run(tags={"keep": "1", "drop": "2"}, properties={"p": "1"}, warnings=("first",)))
+        changed = store.update(
+            RunId("r1"),
+            tags={"drop": None, "new": "3"},
+            properties={"p": "1", "q": "2"},
+            warnings=["second"],
+            message="hi",
+        )
+        assert changed.tags == {"keep": "1", "new": "3"}
+        assert changed.properties == {"p": "1", "q": "2"}
+        assert changed.warnings == ("first", "second")
+        assert changed == store.get(RunId("r1"))
+        assert changed.version == 2
+
+    def test_an_update_sent_twice_changes_nothing_more(self, store: RunStore) -> None:
+        store.create(a_run())
+        once = store.update(RunId("r1"), tags={"a": "1"}, warnings=["w"])
+        assert store.update(RunId("r1"), tags={"a": "1"}, warnings=["w"]) == once
+
+    def test_a_property_never_changes(self, store: RunStore) -> None:
+        store.create(a_run(properties={"p": "1"}))
+        with pytest.raises(Conflict, match="'p'"):
+            store.update(RunId("r1"), properties={"p": "2"})
+
+    def test_an_update_cannot_set_the_status(self, store: RunStore) -> None:
+        store.create(a_run())
+        with pytest.raises(InvalidArgument, match="status"):
+            store.update(RunId("r1"), status=RunStatus.COMPLETED)
+
+    def test_no_tag_of_eight_writers_is_lost(self, store: RunStore) -> None:
+        store.create(a_run())
+        race(lambda number: store.update(RunId("r1"), tags={f"t{number}": "x"}))
+        assert store.get(RunId("r1")).tags == {f"t{number}": "x" for number in range(WRITERS)}
+
+    def test_events_come_in_the_order_they_were_added(self, store: RunStore) -> None:
+        store.create(a_run())
+        notes = [RunEvent(AT, "note", f"n{number}") for number in range(3)]
+        for note in notes:
+            store.add_event(RunId("r1"), note)
+        assert store.events(RunId("r1"))[1:] == notes
+
+    def test_unfinished_runs_come_oldest_first_with_their_definition(self, store: RunStore) -> None:
+        store.create(a_run("old", definition={"script": "a.py"}))
+        store.create(a_run("done", RunStatus.COMPLETED))
+        moved = store.create(a_run("canceled"))
+        store.create(a_run("new", RunStatus.RUNNING))
+        store.move(moved, RunStatus.CANCELED)
+        found = store.unfinished()
+        assert [run.id for run in found] == ["old", "new"]
+        assert found[0].definition == {"script": "a.py"}
+
+    def test_deleting_removes_the_run_and_is_quiet_when_gone(self, store: RunStore) -> None:
+        store.create(a_run(status=RunStatus.FAILED, tags={"a": "b"}))
+        store.delete(RunId("r1"))
+        store.delete(RunId("r1"))
+        with pytest.raises(NotFound):
+            store.get(RunId("r1"))
+
+    def test_a_run_going_on_is_not_deleted(self, store: RunStore) -> None:
+        store.create(a_run(status=RunStatus.RUNNING))
+        with pytest.raises(Conflict, match="going on"):
+            store.delete(RunId("r1"))
+        assert store.get(RunId("r1")).status is RunStatus.RUNNING

@@ -1,0 +1,66 @@
+import pytest
+
+from runyard.stores.assets import SqlAssetStore
+from runyard.stores.files import SqlFileStore
+from runyard.stores.metrics import SqlMetricStore
+from runyard.stores.nodes import SqlNodeStore
+from runyard.stores.runs import SqlRunStore
+from runyard.stores.sql import Stores
+from runyard.testing.asset_store_suite import AssetStoreSuite
+from runyard.testing.file_store_suite import FileStoreSuite
+from runyard.testing.metric_store_suite import MetricStoreSuite
+from runyard.testing.node_store_suite import NodeStoreSuite
+from runyard.testing.run_listing_suite import RunListingSuite
+from runyard.testing.run_store_suite import RunStoreSuite
+
+
+class TestSqlRunStore(RunStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlRunStore:
+        return stores.runs
+
+
+class TestSqlRunListing(RunListingSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlRunStore:
+        return stores.runs
+
+    @pytest.fixture
+    def metrics(self, stores: Stores) -> SqlMetricStore:
+        return stores.metrics
+
+
+class TestSqlMetricStore(MetricStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlMetricStore:
+        return stores.metrics
+
+    @pytest.fixture
+    def runs(self, stores: Stores) -> SqlRunStore:
+        return stores.runs
+
+
+class TestSqlFileStore(FileStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlFileStore:
+        return stores.files
+
+    @pytest.fixture
+    def runs(self, stores: Stores) -> SqlRunStore:
+        return stores.runs
+
+    @pytest.fixture
+    def assets(self, stores: Stores) -> SqlAssetStore:
+        return stores.assets
+
+
+class TestSqlAssetStore(AssetStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlAssetStore:
+        return stores.assets
+
+
+class TestSqlNodeStore(NodeStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> SqlNodeStore:
+        return stores.nodes
