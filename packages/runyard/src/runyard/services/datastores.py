@@ -27,6 +27,10 @@ class Datastores:
     def __init__(self, assets: AssetStore, *, folder: Path, incoming: Path, attempts: Path) -> None:
         self._assets, self._folder, self._incoming, self._attempts = assets, folder, incoming, attempts
 
+    def forget_incoming(self) -> None:
+        """Remove what a service that was killed left half written. Only for a service that has just begun."""
+        shutil.rmtree(self._incoming, ignore_errors=True)
+
     def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
         """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
         root = self.folder(workspace, name)
@@ -50,8 +54,7 @@ class Datastores:
             with beside.open("wb") as new:
                 for piece in pieces:
                     new.write(piece)
-                new.flush()
-                os.fsync(new.fileno())
+            _write_out(beside)
             size = beside.stat().st_size
             _put_in_place(beside, target)
         return size
@@ -72,6 +75,7 @@ class Datastores:
                 continue
             with self._beside() as beside:
                 shutil.copyfile(found, beside)
+                _write_out(beside)
                 _put_in_place(beside, target)
             written.append(path)
         return written, skipped
@@ -109,6 +113,14 @@ class _Incoming:
 
     def __exit__(self, *_: object) -> None:
         self._path.unlink(missing_ok=True)
+
+
+def _write_out(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _put_in_place(beside: Path, target: Path) -> None:

@@ -12,6 +12,9 @@ from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, RunStore
 
 DEFAULT_DATASTORE = "workspaceblobstore"
+# Scripts find these in their variables, where an empty one would read as "not in a run".
+LOCAL_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+LOCAL_RESOURCE_GROUP = "local"
 FIRST_DATASTORES = (DEFAULT_DATASTORE, "workspacefilestore")
 
 
@@ -104,8 +107,8 @@ class Workspaces:
         return Workspace(
             name=name,
             id=str(uuid.uuid4()),
-            subscription_id=given.subscription_id,
-            resource_group=given.resource_group,
+            subscription_id=given.subscription_id or LOCAL_SUBSCRIPTION,
+            resource_group=given.resource_group or LOCAL_RESOURCE_GROUP,
             location=given.location or "local",
             created_at=self._clock.now(),
             friendly_name=given.friendly_name or name,
