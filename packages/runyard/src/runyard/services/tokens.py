@@ -1,6 +1,5 @@
 """Who may speak to the service, told from the token alone."""
 
-import hashlib
 import hmac
 from dataclasses import dataclass
 from enum import StrEnum
@@ -57,7 +56,7 @@ class Tokens:
 
     def _sign(self, purpose: str, name: str) -> str:
         text = f"{purpose}\n{name}".encode("utf-8", "surrogatepass")
-        return hmac.new(self._owner.encode(), text, hashlib.sha256).hexdigest()
+        return hmac.digest(self._owner.encode(), text, "sha256").hex()
 
 
 def run_of(attempt_id: AttemptId) -> RunId:
