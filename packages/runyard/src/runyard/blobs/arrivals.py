@@ -47,11 +47,12 @@ class Arrivals:
             if len(data) > SMALL_BYTES:
                 return self._add_large(source)
         sha256 = hashlib.sha256(data).hexdigest()
-        if sha256 not in self._written and not self._is_here(sha256):
-            fd, name = self._temporary()
-            write_all(fd, data)
-            self._keep(sha256, fd, name)
+        self._add_small(sha256, data)
         return sha256, len(data)
+
+    def add_bytes(self, sha256: str, data: bytes) -> None:
+        _check(sha256, hashlib.sha256(data).hexdigest())
+        self._add_small(sha256, data)
 
     def add_stream(self, sha256: str, chunks: Iterable[bytes]) -> int:
         fd, name = self._temporary()
@@ -60,10 +61,7 @@ class Arrivals:
             write_all(fd, chunk)
             digest.update(chunk)
             size += len(chunk)
-        if digest.hexdigest() != sha256:
-            raise InvalidArgument(
-                f"The bytes sent as blob {sha256} have the sha256 {digest.hexdigest()}.", hint="Send the file again."
-            )
+        _check(sha256, digest.hexdigest())
         self._keep(sha256, fd, name)
         return size
 
@@ -84,6 +82,12 @@ class Arrivals:
         self.write_out()
         _at_once(sync_folder, list(self._changed_folders))
         self._changed_folders.clear()
+
+    def _add_small(self, sha256: str, data: bytes) -> None:
+        if sha256 not in self._written and not self._is_here(sha256):
+            fd, name = self._temporary()
+            write_all(fd, data)
+            self._keep(sha256, fd, name)
 
     def _add_large(self, source: int) -> tuple[str, int]:
         fd, name = self._temporary()
@@ -118,6 +122,11 @@ class Arrivals:
             self._changed_folders.add(self._root)
             os.rename(name, f"{shard}/{sha256}")
         self._changed_folders.add(shard)
+
+
+def _check(named: str, actual: str) -> None:
+    if actual != named:
+        raise InvalidArgument(f"The bytes sent as blob {named} have the sha256 {actual}.", hint="Send the file again.")
 
 
 def _at_once(sync: Callable[[_Item], None], items: Sequence[_Item]) -> None:

@@ -39,6 +39,14 @@ class FileBlobStore:
             arrivals.settle()
             return size
 
+    def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
+        with self._arrivals() as arrivals:
+            for count, (sha256, data) in enumerate(blobs, start=1):
+                arrivals.add_bytes(check_sha256(sha256), data)
+                if count % _FILES_AT_ONCE == 0:
+                    arrivals.write_out()
+            arrivals.settle()
+
     def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
         stored: list[tuple[str, int]] = []
         with self._arrivals() as arrivals:

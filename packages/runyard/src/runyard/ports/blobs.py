@@ -12,6 +12,9 @@ class BlobStore(Protocol):
     def put(self, sha256: str, chunks: Iterable[bytes]) -> int:
         """Store and verify; InvalidArgument if the bytes are others; a blob already here is left alone."""
 
+    def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
+        """As `put` for many small ones, synced together."""
+
     def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
         """Copy (or reflink, never hard link) files of this machine in, one fsync for the batch.
         Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile is whole as hashed."""

@@ -66,6 +66,14 @@ class BlobStoreSuite:
         assert race(lambda _: store.put(_name(LARGE), [LARGE])) == [len(LARGE)] * 8
         assert _read(store, _name(LARGE)) == LARGE
 
+    def test_many_are_stored_together(self, store: BlobStore) -> None:
+        contents = [str(number % 300).encode() for number in range(600)]
+        store.put_many((_name(content), content) for content in contents)
+        assert [_read(store, _name(content)) for content in contents] == contents
+        with pytest.raises(InvalidArgument, match=_name(b"right")):
+            store.put_many([(_name(b"good"), b"good"), (_name(b"right"), b"wrong")])
+        assert store.missing([_name(b"right"), _name(b"wrong")]) == [_name(b"right"), _name(b"wrong")]
+
     def test_files_are_copied_in_order(self, store: BlobStore, tmp_path: Path) -> None:
         contents = [LARGE, b"", b"twice", b"twice", *(str(number).encode() for number in range(600))]
         paths = [tmp_path / f"file {number}" for number in range(len(contents))]

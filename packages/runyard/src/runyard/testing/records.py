@@ -13,7 +13,7 @@ AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def a_run(run_id: str = "r1", status: RunStatus = RunStatus.NOT_STARTED, **fields: Any) -> RunRecord:
-    given = {"workspace": "vision", "experiment": "mnist", "number": 0, "created_at": AT} | fields
+    given: dict[str, Any] = {"workspace": "vision", "experiment": "mnist", "number": 0, "created_at": AT} | fields
     return RunRecord(id=RunId(run_id), status=status, **given)
 
 
