@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from runyard.errors import DataFailed
+from runyard.errors import DataFailed, InvalidArgument
 from runyard.model.plan import DataItem
 from runyard.node.data import DataCache, bring
 from tests.environments.web_server import WebServer
@@ -178,6 +178,22 @@ def test_the_cache_stays_within_its_bound_and_runs_keep_their_files(server, tmp_
     assert f"{server.url}/big was dropped from the data cache to make room." in said
     assert first.read_bytes() == BIG
     assert [file.stat().st_size for file in (tmp_path / "data-cache").glob("*/content")] == [11]
+
+
+def test_the_bound_of_the_cache_is_a_setting(server, cache, attempt, monkeypatch):
+    monkeypatch.setenv("RUNYARD_DATA_CACHE_BYTES", "3")
+    assert bring(_web(f"{server.url}/mnist/a.gz"), attempt, cache, {}, _unheard).read_bytes() == b"first"
+    assert not list((attempt.parent / "data-cache").glob("*/content"))
+    monkeypatch.setenv("RUNYARD_DATA_CACHE_BYTES", "lots")
+    with pytest.raises(InvalidArgument, match="RUNYARD_DATA_CACHE_BYTES is 'lots'"):
+        bring(_web(f"{server.url}/mnist/a.gz"), attempt, cache, {}, _unheard)
+
+
+def test_what_a_killed_fetch_left_is_no_hindrance(server, cache, tmp_path):
+    bring(_web(f"{server.url}/mnist/a.gz"), tmp_path / "one", cache, {}, _unheard)
+    (content,) = (tmp_path / "data-cache").glob("*/content")
+    content.rename(content.with_name("partial"))
+    assert bring(_web(f"{server.url}/mnist/a.gz"), tmp_path / "two", cache, {}, _unheard).read_bytes() == b"first"
 
 
 def test_bringing_twice_is_harmless(server, cache, attempt):

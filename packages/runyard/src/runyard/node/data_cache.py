@@ -8,17 +8,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from runyard.environments.durable import locked, locked_if_free, write_beside
-from runyard.errors import DataFailed
+from runyard.errors import DataFailed, InvalidArgument
 from runyard.node.web import CHUNK_BYTES, Fetched, Web
 from runyard.planning.data_layout import shown
 
 MOST_BYTES = 20 * 1024**3
+LIMIT_SETTING = "RUNYARD_DATA_CACHE_BYTES"
 Say = Callable[[str], None]
 
 
 class DataCache:
     """Web addresses fetched once for all runs of this machine, within a bound; least recently used ones go first.
 
+    The bound is `limit_bytes`, else RUNYARD_DATA_CACHE_BYTES, else 20 GB or a quarter of the disk, whichever is less.
     Safe to use from any number of processes.
     """
 
@@ -65,7 +67,10 @@ class DataCache:
     def _limit(self) -> int:
         if self._limit_bytes is not None:
             return self._limit_bytes
-        return min(MOST_BYTES, shutil.disk_usage(self._root).total // 4)
+        setting = os.environ.get(LIMIT_SETTING, "")
+        if setting and not setting.isdigit():
+            raise InvalidArgument(f"{LIMIT_SETTING} is {setting!r}.", hint="Set it to a number of bytes.")
+        return int(setting) if setting else min(MOST_BYTES, shutil.disk_usage(self._root).total // 4)
 
 
 class _Entry:
@@ -83,6 +88,7 @@ class _Entry:
         known = self._known()
         self._folder.mkdir(parents=True, exist_ok=True)
         partial = self._folder / "partial"
+        partial.unlink(missing_ok=True)  # of a process that was killed; it may be read-only already
         if known and not (known.etag or known.last_modified):
             self._touch()
             return self._content

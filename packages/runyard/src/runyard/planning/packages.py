@@ -26,11 +26,9 @@ CONDA_TO_PYPI = {
     "pytables": "tables",
     "ruamel_yaml": "ruamel.yaml",
     "dask-core": "dask",
-    "libmagic": "python-magic",
     "pyarrow-core": "pyarrow",
     "ipython_genutils": "ipython-genutils",
     "faiss": "faiss-cpu",
-    "gxx": "",
     "fbprophet": "prophet",
     "pysocks": "PySocks",
     "tensorboardx": "tensorboardX",
@@ -156,7 +154,7 @@ def conda_version(text: str) -> str:
 
 def _add_mapped(wishes: Wishes, original: str, name: str, version: str) -> None:
     mapped = CONDA_TO_PYPI.get(name, name)
-    if not mapped or (name not in CONDA_TO_PYPI and NOT_ON_PYPI.fullmatch(name)):
+    if name not in CONDA_TO_PYPI and NOT_ON_PYPI.fullmatch(name):
         wishes.notes.append(f"conda package '{original}' is left out: it is not a Python package of the index.")
         return
     wishes.requirements.append(mapped + version)
