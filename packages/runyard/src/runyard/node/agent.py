@@ -4,6 +4,7 @@ It has one thread and no event framework, since it forks. `python -m runyard.nod
 """
 
 import contextlib
+import encodings.idna  # noqa: F401  every connection needs it: loaded before the fork, so that no supervisor has to
 import fcntl
 import json
 import os
@@ -13,7 +14,6 @@ import sys
 from pathlib import Path
 
 from runyard.errors import Json, RunyardError
-from runyard.node import data as _data  # noqa: F401  loaded before the fork, so that no supervisor has to
 from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.event_loop import EventLoop, now

@@ -15,12 +15,14 @@ from runyard.node.service_client import (
 )
 
 _NOTED_AFTER_SECONDS = 5.0
+_REST_SECONDS = 0.02
 
 
 class Deliveries:
     """Reports, logs and journals on their way to the service, tried again for as long as it takes.
 
-    `on_cancel` is called when the service answers a report with the wish to stop.
+    `on_cancel` is called when the service answers a report with the wish to stop. While a script prints line by
+    line, lines are gathered for a moment and sent together, unless `is_in_haste`.
     """
 
     def __init__(
@@ -32,6 +34,8 @@ class Deliveries:
         self._reports: deque[Json] = deque()
         self._pause, self._retry_at, self._away_since = FIRST_PAUSE_SECONDS, 0.0, 0.0
         self._must_resume = False
+        self._trouble, self._rest_until = "", 0.0
+        self.is_in_haste = False
         self.warnings: list[str] = []
 
     def report(self, state: str, **facts: object) -> None:
@@ -48,7 +52,10 @@ class Deliveries:
 
     def seconds_to_next(self) -> float | None:
         """When `ship` is worth calling; None when there is nothing to do."""
-        return max(0.0, self._retry_at - now()) if self.pending else None
+        if not self.pending:
+            return None
+        rests = 0.0 if self.is_in_haste or self._reports else self._rest_until
+        return max(0.0, max(self._retry_at, rests) - now())
 
     def retry_now(self) -> None:
         """The service may be back."""
@@ -56,16 +63,17 @@ class Deliveries:
 
     def ship(self) -> None:
         """One round: waiting reports, then a piece of every log and journal that has more."""
+        has_lines = self.logs.files.pending or self.journals.files.pending
         try:
             self._ship()
             self._note_return()
+            if has_lines and not self.pending:
+                self._rest_until = now() + _REST_SECONDS
         except ServiceAway as e:
             self._away_since = self._away_since or now()
             self._trouble = str(e)
             self._retry_at = now() + self._pause
             self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-
-    _trouble = ""
 
     def _ship(self) -> None:
         if self._must_resume:

@@ -8,17 +8,16 @@ from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node.attempt import AttemptFolder
 from runyard.node.preparation import Prepared
 from runyard.node.processes import prefer_for_out_of_memory
-from runyard.node.sdk_folder import ensure_sdk_folder
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
-def start_script(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared) -> int:
+def start_script(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, sdk: Path) -> int:
     """Start one process of the run, in a session of its own, and return its pid. Raises OSError.
 
     Its output goes straight into a file: it needs nobody to go on.
     """
-    variables = script_variables(folder, plan, spec, prepared)
+    variables = script_variables(folder, plan, spec, prepared, sdk)
     log = log_file(folder, spec)
     with log.open("ab", buffering=0) as output:
         for line in (*(plan.notices if spec.rank == 0 else ()), *_of_other_sdk(prepared)):
@@ -56,13 +55,14 @@ def script_command(plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, vari
     ]
 
 
-def script_variables(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared) -> dict[str, str]:
-    """The whole environment of the script: nothing of the supervisor's own gets in."""
+def script_variables(
+    folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, sdk: Path
+) -> dict[str, str]:
+    """The whole environment of the script: nothing of the supervisor's own gets in. `sdk` comes first on its path."""
     variables = {**plan.env, **spec.env}
     for item in plan.data:
         variables.update(dict.fromkeys(item.variables, prepared.data[item.name]))
-    sdk = str(ensure_sdk_folder(folder.home))
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (sdk, variables.get("PYTHONPATH", ""))))
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(sdk), variables.get("PYTHONPATH", ""))))
     variables["PATH"] = os.pathsep.join((str(Path(prepared.python).parent), variables.get("PATH") or os.defpath))
     return {
         **variables,
@@ -75,7 +75,23 @@ def script_variables(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec,
 
 
 def _of_other_sdk(prepared: Prepared) -> list[str]:
-    prefix = Path(prepared.python).parent.parent
-    if not any(prefix.glob("lib/python3*/*-packages/azureml_core-*.dist-info")):
+    if not _has_azureml_core(Path(prepared.python).parent.parent / "lib"):
         return []
     return ["Runyard: azureml-core is installed in this environment; the azureml of Runyard comes first on the path."]
+
+
+def _has_azureml_core(libraries: Path) -> bool:
+    for version in _names(libraries):
+        for packages in ("site-packages", "dist-packages"):
+            if version.startswith("python3") and any(
+                name.startswith("azureml_core-") for name in _names(libraries / version / packages)
+            ):
+                return True
+    return False
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

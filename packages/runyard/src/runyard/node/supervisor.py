@@ -23,6 +23,7 @@ from runyard.node.event_loop import EventLoop, now
 from runyard.node.preparation import Preparation, Prepared
 from runyard.node.processes import adopt_orphans, identify, out_of_memory_kills
 from runyard.node.script import log_file, start_script
+from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.service_client import ServiceClient
 from runyard.node.tree import ProcessTree
 from runyard.node.watching import Watcher
@@ -96,6 +97,7 @@ class Supervisor:
         self._collection.watch()
         preparation = Preparation(self._folder, self._plan, kept_out=self._lock, at_step=self._report_step)
         self._loop.on_readable(preparation, preparation.read)
+        self._sdk = ensure_sdk_folder(self._folder.home)  # while the child is at work
         self._wait_until(lambda: preparation.is_over)
         self._loop.forget(preparation)
         preparation.close()
@@ -124,7 +126,7 @@ class Supervisor:
         kills_before = out_of_memory_kills()
         self._folder.write("process.json", {"at": time.time()})
         try:
-            pids = {start_script(self._folder, self._plan, spec, prepared): spec for spec in specs}
+            pids = {start_script(self._folder, self._plan, spec, prepared, self._sdk): spec for spec in specs}
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
@@ -158,6 +160,7 @@ class Supervisor:
 
     def _finish(self, ending: Ending) -> None:
         self._folder.write("result.json", vars(ending), durable=True)
+        self._deliveries.is_in_haste = True
         self._deliveries.report("finalizing")
         self._collection.sweep()
         self._deliver_all()
