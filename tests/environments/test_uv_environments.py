@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -180,10 +181,17 @@ def test_after_a_killed_builder_the_next_one_starts_afresh(root, variables, whee
     builder.join()
     assert UvEnvironments(root, variables).find(DEMO) is None
 
-    said: list[str] = []
+    waits, said = Event(), []
+
+    def say(line: str) -> None:
+        said.append(line)
+        waits.set()
+
     with ThreadPoolExecutor(1) as pool:
         # The build that the dead builder had started goes on; only its end lets the next one in.
-        next_build = pool.submit(UvEnvironments(root, variables).ensure, DEMO, said.append)
+        next_build = pool.submit(UvEnvironments(root, variables).ensure, DEMO, say)
+        assert waits.wait(timeout=30)
+        assert said == ["Another run is building this environment; waiting."]
         os.unlink(f"{gate}.entered")
         Path(f"{gate}.leave").write_bytes(b"")
         built = next_build.result()
