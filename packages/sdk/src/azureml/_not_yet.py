@@ -14,6 +14,17 @@ def not_yet(what, part=None):
         "Runs, estimators, environments, file datasets and models are." % (what, when))
 
 
+class NotYetImportError(NotYetException, ImportError):
+    """A whole module that this version of Runyard does not have; an ImportError too, for code that tries first."""
+
+
+def not_yet_module(name):
+    """The error that importing such a module raises."""
+    return NotYetImportError(
+        "The module %s is not in this version of Runyard. Leave this import out, or guard it with "
+        "`except ImportError`." % name)
+
+
 def unsupported(what, instead):
     """The error for a thing of the original that has no meaning here."""
     return NotYetException("%s is not supported by Runyard. %s" % (what, instead))

@@ -200,6 +200,19 @@ class Data(Element):
         self.overwrite = overwrite
         self.options = options
 
+    @staticmethod
+    def create(data):
+        """The Data of a dataset input; a Data is given back as it is."""
+        if isinstance(data, Data):
+            return data
+        dataset = data.dataset
+        return Data(DataLocation(Dataset(dataset.id, dataset.name, dataset.version)), False, data.mode, data.name,
+                    data.path_on_compute)
+
+    def _bind(self, inputs):
+        raise UserErrorException("A Data object cannot be an argument: give dataset.as_named_input('name').as_mount() "
+                                 "or .as_download() instead.")
+
 
 class GlobsOptions(Element):
     _fields = {"patterns": None}

@@ -33,6 +33,11 @@ class ScriptRunConfig(object):
         self.arguments = _listed(arguments) if arguments is not None else list(run_config.arguments or [])
         self._resume_from = resume_from
 
+    @property
+    def identity(self):
+        """A text that tells this object from others in logs."""
+        return "%s%s%d" % (type(self).__name__, self.DELIM, id(self))
+
     def _to_submission(self, workspace, **overrides):
         from azureml._run_definition import submission
         if overrides:

@@ -53,12 +53,17 @@ def matching(names, pattern):
 
 
 def _segment(segment):
-    if not _GLOB & set(segment):
-        return re.escape(segment)
-    import fnmatch
-    made = fnmatch.translate(segment)
-    inner = re.match(r"\(\?s:(.*)\)\\Z$", made, re.DOTALL)
-    return (inner.group(1) if inner else re.escape(segment)).replace(".*", "[^/]*").replace("(?>", "(?:")
+    """One segment of a glob as a regular expression; its stars stop at slashes."""
+    text, at = "", 0
+    while at < len(segment):
+        char, end = segment[at], segment.find("]", at + 2)
+        if char == "[" and end != -1:
+            inside = segment[at + 1:end].replace("\\", "\\\\")
+            text, at = text + "[%s]" % ("^" + inside[1:] if inside[0] == "!" else inside), end
+        else:
+            text += {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char)
+        at += 1
+    return text
 
 
 def _safe(segment):

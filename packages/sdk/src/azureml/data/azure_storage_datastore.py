@@ -75,9 +75,6 @@ class AbstractAzureStorageDatastore(AbstractDatastore):
     def _bind(self, inputs):
         return DataReference(self)._bind(inputs)
 
-    def __str__(self):
-        return "$AZUREML_DATAREFERENCE_%s" % self.name
-
     def _send(self, files, root, target_path, overwrite, show_progress):
         target_path = checked_path("target_path", target_path)
         placed = [(path, _placed(path, root, target_path)) for path in files]

@@ -7,5 +7,5 @@ class DatasetValidationError(UserErrorException):
 
 
 class DatasetExecutionError(UserErrorException):
-    def __init__(self, message, exception=None):
+    def __init__(self, message, exception):
         super(DatasetExecutionError, self).__init__(message, inner_exception=exception)

@@ -42,9 +42,15 @@ class ParameterServer(_DistributedTraining):
 class Gloo(_DistributedTraining):
     _communicator, _framework = "Gloo", "pytorch"
 
+    def __init__(self):
+        pass
+
 
 class Nccl(_DistributedTraining):
     _communicator, _framework = "Nccl", "pytorch"
+
+    def __init__(self):
+        pass
 
 
 def _apply_mpi(run_config, settings, configuration=None):

@@ -166,7 +166,7 @@ def checked_version(estimator, version):
     import re
     if version is None:
         return estimator.DEFAULT_VERSION
-    if not isinstance(version, str) or not re.match(r"^\d+(\.\d+){1,2}$", version):
+    if not isinstance(version, str) or not re.match(r"^\d+(\.\d+){1,2}\Z", version):
         raise TrainingException("framework_version must look like %r, got %r. %s lists: %s." % (
             estimator.DEFAULT_VERSION, version, estimator.__name__, ", ".join(estimator.get_supported_versions())))
     return version

@@ -1,0 +1,108 @@
+import os
+import tempfile
+import unittest
+
+from azureml._not_yet import NotYetException
+from azureml.core._model_files import common_root, local_files, target_paths
+from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, RemoteCompute
+from azureml.core.compute.amlcompute import AmlComputeStatus
+from azureml.core.compute_target import ComputeTargetException
+from azureml.core.model import Model
+from azureml.core.resource_configuration import ResourceConfiguration
+from azureml.exceptions import ComputeTargetException as declared
+from azureml.exceptions import ModelNotFoundException, UserErrorException, WebserviceException
+
+
+class Clusters(unittest.TestCase):
+    def test_the_leaked_exception_is_the_declared_one(self):
+        self.assertIs(ComputeTargetException, declared)
+
+    def test_settings_that_cannot_be_are_refused(self):
+        for settings, said in (({}, "max_nodes is missing"), ({"max_nodes": 1, "min_nodes": 2}, "at least min_nodes"),
+                               ({"max_nodes": -1}, "max_nodes must be"), ({"max_nodes": "4"}, "max_nodes must be"),
+                               ({"max_nodes": 1, "vm_priority": "cheap"}, "vm_priority"),
+                               ({"max_nodes": 1, "admin_username": "me"}, "admin_username needs"),
+                               ({"max_nodes": 1, "vnet_name": "v"}, "go together")):
+            with self.assertRaisesRegex(ComputeTargetException, said):
+                AmlCompute.provisioning_configuration(**settings)
+
+    def test_names_are_checked_before_the_service_is_asked(self):
+        configuration = AmlCompute.provisioning_configuration(max_nodes=1)
+        for name in ("local", "AmlCompute", "containerinstance", "../x", "a b", "", "1a", "a" * 64, None, "ab\n"):
+            with self.assertRaises(UserErrorException):
+                ComputeTarget.create(None, name, configuration)
+        with self.assertRaisesRegex(UserErrorException, "provisioning_configuration must come from"):
+            ComputeTarget.create(None, "cluster", {"max_nodes": 1})
+
+    def test_a_status_survives_serialize_and_deserialize(self):
+        written = {"currentNodeCount": 1, "targetNodeCount": 2, "nodeStateCounts": {
+            "preparingNodeCount": 1, "runningNodeCount": 0, "idleNodeCount": 0, "unusableNodeCount": 0,
+            "leavingNodeCount": 0, "preemptedNodeCount": 0}, "allocationState": "Resizing",
+            "allocationStateTransitionTime": "t", "errors": None, "creationTime": "t", "modifiedTime": "t",
+            "provisioningState": "Succeeded", "provisioningStateTransitionTime": "t", "scaleSettings": {
+                "minNodeCount": 0, "maxNodeCount": 4, "nodeIdleTimeBeforeScaleDown": "PT1800S"},
+            "vmPriority": "dedicated", "vmSize": "S"}
+        self.assertEqual(AmlComputeStatus.deserialize(written).serialize(), written)
+
+    def test_targets_of_azure_can_be_described_and_say_so_when_made(self):
+        with self.assertRaisesRegex(NotYetException, "AksCompute"):
+            ComputeTarget.create(None, "aks", AksCompute.provisioning_configuration(agent_count=3))
+        attach = RemoteCompute.attach_configuration(address="host", ssh_port=22, username="me")
+        self.assertEqual(attach.address, "host")
+        with self.assertRaisesRegex(NotYetException, "not supported"):
+            ComputeTarget.attach(None, "vm", attach)
+
+
+class ModelFiles(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        os.makedirs(os.path.join(self.folder, "outputs", "model", "deep"))
+        for name in ("a", "deep/b"):
+            with open(os.path.join(self.folder, "outputs", "model", name), "w") as file:
+                file.write(name)
+
+    def test_the_last_segment_stays_as_root(self):
+        files = local_files(os.path.join(self.folder, "outputs", "model"))
+        self.assertEqual(sorted(name for name, _ in files), ["model/a", "model/deep/b"])
+        alone = local_files(os.path.join(self.folder, "outputs", "model", "a"))
+        self.assertEqual([name for name, _ in alone], ["a"])
+
+    def test_child_paths_choose(self):
+        files = local_files(os.path.join(self.folder, "outputs", "model"), ["deep"])
+        self.assertEqual([name for name, _ in files], ["model/deep/b"])
+
+    def test_what_is_not_there_is_named(self):
+        with self.assertRaisesRegex(FileNotFoundError, "model_path"):
+            local_files(os.path.join(self.folder, "absent"))
+
+    def test_a_download_returns_the_folder_or_the_one_file(self):
+        self.assertEqual(common_root(["t/model/a", "t/model/deep/b"]), os.path.join("t", "model"))
+        self.assertEqual(common_root(["t/model/a"]), "t/model/a")
+
+    def test_a_model_cannot_write_outside_of_its_target(self):
+        for path in ("../x", "/etc/x", "a/../../x", "a\0"):
+            with self.assertRaisesRegex(UserErrorException, "leaves its folder"):
+                target_paths([[path, "0" * 64, 1, 0o644]], "t")
+
+    def test_outside_of_a_run_a_local_path_of_that_name_is_the_model(self):
+        here = os.getcwd()
+        self.addCleanup(os.chdir, here)
+        os.chdir(os.path.join(self.folder, "outputs"))
+        self.assertEqual(Model.get_model_path("model"), "model")
+        with self.assertRaisesRegex(ModelNotFoundException, "absent"):
+            Model.get_model_path("absent")
+
+    def test_deploying_says_with_which_part_it_comes(self):
+        with self.assertRaisesRegex(NotYetException, "part 4 of 5"):
+            Model.deploy(None, "service", [])
+
+    def test_resources_are_numbers(self):
+        self.assertEqual(ResourceConfiguration(1, 0.5).serialize(), {"cpu": 1, "memoryInGB": 0.5, "gpu": None})
+        with self.assertRaisesRegex(WebserviceException, "cpu"):
+            ResourceConfiguration(cpu="1")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,104 @@
+import os
+import tempfile
+import unittest
+
+from azureml.core import Environment, RunConfiguration
+from azureml.core.runconfig import DataReferenceConfiguration, MpiConfiguration
+from azureml.exceptions import RunConfigurationException, UserErrorException
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+
+class Environments(InAFolder):
+    def test_a_default_environment_carries_the_example_variable(self):
+        self.assertEqual(Environment("e").environment_variables, {"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE"})
+
+    def test_requirements_files_name_other_files_and_comments(self):
+        self.write("more/base.txt", "numpy\n")
+        path = self.write("requirements.txt", "# c\n-r more/base.txt\nscipy==1.2  # why\n--no-binary \\\n  x\n")
+        made = Environment.from_pip_requirements("e", path).python.conda_dependencies
+        self.assertEqual(list(made.pip_packages), ["azureml-defaults", "numpy", "scipy==1.2"])
+        self.assertEqual([option.split() for option in made.pip_options], [["--no-binary", "x"]])
+
+    def test_a_requirements_file_that_names_itself_is_refused(self):
+        path = self.write("requirements.txt", "-r requirements.txt\n")
+        with self.assertRaisesRegex(UserErrorException, "names itself"):
+            Environment.from_pip_requirements("e", path)
+
+    def test_the_image_sources_exclude_one_another(self):
+        docker = Environment("e").docker
+        docker.base_dockerfile = "FROM debian"
+        self.assertIsNone(docker.base_image)
+        docker.base_image = "debian"
+        self.assertIsNone(docker.base_dockerfile)
+
+    def test_a_saved_environment_is_loaded_with_the_edits_of_its_conda_file(self):
+        made = Environment("e")
+        made.docker.base_dockerfile = "FROM debian\nRUN true"
+        made.environment_variables = {"A": "1"}
+        target = os.path.join(self.folder, "saved")
+        made.save_to_directory(target)
+        with open(os.path.join(target, "conda_dependencies.yml"), "a") as file:
+            file.write("prefix: there\n")
+        loaded = Environment.load_from_directory(target)
+        self.assertEqual(loaded.python.conda_dependencies.as_dict()["prefix"], "there")
+        self.assertEqual((loaded.docker.base_dockerfile, loaded.environment_variables, loaded.name),
+                         ("FROM debian\nRUN true", {"A": "1"}, "e"))
+
+    def test_a_clone_shares_nothing(self):
+        first = Environment("first")
+        second = first.clone("second")
+        second.python.conda_dependencies.add_pip_package("numpy")
+        self.assertEqual((second.name, first.name), ("second", "first"))
+        self.assertNotIn("numpy", list(first.python.conda_dependencies.pip_packages))
+
+
+class RunConfigurations(InAFolder):
+    def test_a_saved_configuration_is_loaded_again(self):
+        made = RunConfiguration(script="train.py", arguments=["--a", "1"])
+        made.target = "cluster"
+        made.mpi = MpiConfiguration(process_count_per_node=2)
+        made.environment.python.conda_dependencies.add_pip_package("numpy")
+        made.data_references["d"] = DataReferenceConfiguration("store", "download", "p")
+        made.save(self.folder, "mine")
+        self.assertTrue(os.path.isfile(os.path.join(self.folder, ".azureml", "mine.runconfig")))
+        loaded = RunConfiguration.load(self.folder, "mine")
+        self.assertEqual(loaded._to_object(), made._to_object())
+        self.assertEqual(loaded.data_references["d"].mode, "download")
+
+    def test_the_environment_may_lie_in_its_own_file(self):
+        made = RunConfiguration()
+        made.environment.python.user_managed_dependencies = True
+        made.save(self.folder, "mine", separate_environment_yaml=True)
+        self.assertTrue(RunConfiguration.load(self.folder, "mine").environment.python.user_managed_dependencies)
+
+    def test_the_old_folder_is_used_where_it_is(self):
+        os.makedirs(os.path.join(self.folder, "aml_config"))
+        RunConfiguration().save(self.folder, "mine")
+        self.assertTrue(os.path.isfile(os.path.join(self.folder, "aml_config", "mine.runconfig")))
+
+    def test_a_broken_or_absent_file_is_told_apart(self):
+        with self.assertRaisesRegex(RunConfigurationException, "cannot be read"):
+            RunConfiguration.load(self.write("x.runconfig", "a: &b c"))
+        with self.assertRaisesRegex(UserErrorException, "There is no absent.runconfig"):
+            RunConfiguration.load(self.folder, "absent")
+
+    def test_a_target_is_a_name_or_a_compute(self):
+        with self.assertRaisesRegex(UserErrorException, "target must be"):
+            RunConfiguration().target = 5
+
+
+if __name__ == "__main__":
+    unittest.main()
