@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from runyard.engines.local import LocalEngine
 from runyard.errors import InvalidArgument, RunyardError, StorageFull
 from runyard.lifecycle import home as homes
 from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.lifecycle.discovery import read_facts, write_facts
+from runyard.node.agent_socket import ask_agent
 from tests.wire_client import WireClient
 
 START = "import sys; from pathlib import Path; from runyard.lifecycle import start_service; "
@@ -213,3 +215,13 @@ def test_a_home_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidArgument, match="cannot be made"):
         start_service(tmp_path / "file", keep=False)
+
+
+def test_stopping_sends_an_idle_agent_home(home):
+    start_service(home, keep=True)
+    LocalEngine(home).warm()
+    assert ask_agent(home, {"op": "status"})["attempts"] == {}
+    assert stop_service(home)
+    with pytest.raises(OSError):  # noqa: PT011 - refused, or no socket any more
+        while True:
+            ask_agent(home, {"op": "status"})

@@ -6,6 +6,7 @@ import logging
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from runyard.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
@@ -20,6 +21,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _from_routing)
     app.add_exception_handler(OSError, _from_the_disk)
+    app.add_exception_handler(ClientDisconnect, _gone)
 
 
 def answer(error: RunyardError) -> Response:
@@ -60,3 +62,8 @@ async def _from_the_disk(request: Request, error: Exception) -> Response:
     if error.errno in FULL:
         return answer(StorageFull("The disk of the service's home is full.", hint="Free some space; nothing was lost."))
     return unexpected(request.method, error)
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Nobody reads it; what was half sent has been dropped."""
+    return answer(InvalidArgument("The connection ended before the body did."))

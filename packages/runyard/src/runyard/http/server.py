@@ -1,4 +1,3 @@
-import asyncio
 import contextlib
 import errno
 import signal
@@ -137,5 +136,5 @@ class _Activity:
             self.touch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._counted(), contextlib.suppress(asyncio.CancelledError):
+        with self._counted():
             await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""For whoever wants a service to be there, or gone. Imports nothing of the service itself."""
+"""For whoever wants a service to be there, or gone. Loads nothing of what the service is made of."""
 
 import fcntl
 import http.client
@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from runyard.errors import RunyardError
 from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux
+from runyard.node.agent_socket import ask_agent
 from runyard.version import WIRE
 
 START_SECONDS = 60.0
@@ -49,7 +50,7 @@ def start_service(home: Path, keep: bool) -> Facts:
 
 
 def stop_service(home: Path) -> bool:
-    """Stop it and wait until it is gone. False when none was running; runs go on either way."""
+    """Stop it and wait until it is gone, its node agent too unless runs need that. False when none was running."""
     facts = service_status(home)
     if facts is None:
         return False
@@ -59,6 +60,7 @@ def stop_service(home: Path) -> bool:
         if time.monotonic() > deadline:
             raise RunyardError(f"The service (process {facts['pid']}) does not stop.", hint=f"See {home}/service.log.")
         time.sleep(LOOK_AGAIN_SECONDS)
+    _dismiss_idle_agent(home)
     return True
 
 
@@ -126,3 +128,10 @@ def _is_held(lock: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def _dismiss_idle_agent(home: Path) -> None:
+    """Runs that go on keep theirs: it looks after their supervisors."""
+    with suppress(OSError, ValueError, KeyError):
+        if not ask_agent(home, {"op": "status"})["attempts"]:
+            ask_agent(home, {"op": "exit"})

@@ -113,6 +113,9 @@ class Blobs:
     def put(self, sha256: str, pieces: Iterable[bytes]) -> int:
         return self._blobs.put(check_sha256(sha256), pieces)
 
+    def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
+        self._blobs.put_many((check_sha256(sha256), data) for sha256, data in blobs)
+
     def open(self, sha256: str) -> Content:
         return blob_content(self._blobs, check_sha256(sha256))
 

@@ -21,8 +21,7 @@ def missing(services: Use, body: JsonBody) -> Response:
 
 @router.post("/blobs/pack")
 def put_pack(services: Use, pieces: BodyPieces) -> Response:
-    for sha256, content in unpacked(pieces):
-        services.blobs.put(sha256, [content])
+    services.blobs.put_many(unpacked(pieces))
     return Nothing()
 
 

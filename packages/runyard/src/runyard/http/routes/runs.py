@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from runyard.errors import InvalidArgument, Unauthorized
@@ -129,7 +130,8 @@ def events(services: Use, run_id: str) -> Response:
 @router.get("/wait")
 async def wait(services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0) -> Response:
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    return Json(shown.short(await wait_for_change(services, RunId(run_id), version, seconds)))
+    run = await wait_for_change(services, RunId(run_id), version, seconds)
+    return Json(await run_in_threadpool(shown.whole, run))
 
 
 @router.get("/stream")
