@@ -74,8 +74,9 @@ class Reports:
         return self._runs.move(run, RunStatus.FINALIZING) if RunStatus.FINALIZING in NEXT[run.status] else run
 
     def _ended(self, run: RunRecord, report: Report) -> RunRecord:
-        """What was delivered is on disk before the run is seen to have ended."""
+        """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
         self._logs.seal(run.id)
+        self._nodes.release(run.id)
         status = _OUTCOMES[report["outcome"]]
         changes: dict[str, Any] = {"message": "", "exit_facts": {name: report.get(name) for name in _EXIT_FACTS}}
         if report.get("error"):
@@ -85,7 +86,6 @@ class Reports:
         ended = self._runs.move(run, status, **changes)
         if report.get("warnings"):
             ended = self._runs.update(run.id, warnings=tuple(map(str, report["warnings"])))
-        self._nodes.release(run.id)
         close_open_children(self._runs, ended)
         return ended
 

@@ -8,8 +8,9 @@ from runyard.model.runs import RunRecord
 _FROM_SUBMITTER = frozenset(
     {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
     | {"CURL_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
-    | {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CERT", "PIP_TRUSTED_HOST", "PIP_CONFIG_FILE"}
+    | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"}
 )
+_FOR_INSTALLERS = ("PIP_", "UV_")
 _LONGEST_LIFE_SECONDS = 30 * 24 * 3600
 
 
@@ -26,7 +27,9 @@ class Place:
 def submitter_variables(definition: Mapping[str, Any]) -> dict[str, str]:
     """What the script takes over from whoever submitted it: a fixed list, and a locale that can print any text."""
     given = ((definition.get("runyard") or {}).get("submitter") or {}).get("variables") or {}
-    kept = {name: str(value) for name, value in given.items() if name in _FROM_SUBMITTER or name.startswith("UV_")}
+    kept = {
+        name: str(value) for name, value in given.items() if name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)
+    }
     if not kept.get("LANG") and not kept.get("LC_ALL"):
         kept["LANG"] = "C.UTF-8"
     return kept

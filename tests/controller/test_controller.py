@@ -1,0 +1,90 @@
+"""Runs moved on by the real service, its agent and its supervisors."""
+
+from tests.controller.conftest import WAITS, Submitter
+
+
+def test_a_local_run_goes_through_its_states_to_the_end(submitter: Submitter):
+    run = submitter.ended(submitter.submit("print('hello')"))
+    assert run["status"] == "Completed"
+    assert submitter.statuses(run["id"])[-4:] == ["Starting", "Running", "Finalizing", "Completed"]
+    assert b"hello" in submitter.client.read(f"/runs/{run['id']}/files/azureml-logs/70_driver_log.txt")
+    assert run["exit_facts"]["exit_code"] == 0
+
+
+def test_a_failing_script_leaves_an_error_a_person_can_act_on(submitter: Submitter):
+    run = submitter.ended(submitter.submit("print('before')\nraise ValueError('too small')"))
+    assert run["status"] == "Failed"
+    error = run["error"]["error"]
+    assert error["message"] == "User program failed with ValueError: too small"
+    assert error["messageParameters"]["exit_code"] == "1"
+    assert "before" in error["details"][0]["message"]
+
+
+def test_a_definition_that_cannot_be_planned_fails_the_run_with_the_reason(submitter: Submitter):
+    references = {"gone": {"dataStoreName": "nowhere", "mode": "Mount", "pathOnDataStore": ""}}
+    run = submitter.ended(submitter.submit("pass", dataReferences=references))
+    assert run["status"] == "Failed"
+    assert "nowhere" in run["error"]["error"]["message"]
+
+
+def test_a_running_run_is_canceled(submitter: Submitter):
+    run_id = submitter.submit("import time; time.sleep(600)")
+    submitter.wait_for(run_id, "Running")
+    submitter.cancel(run_id)
+    run = submitter.ended(run_id)
+    assert run["status"] == "Canceled"
+    assert "CancelRequested" in submitter.statuses(run_id)
+
+
+def test_a_cancel_right_after_the_submit_takes(submitter: Submitter):
+    run_id = submitter.submit("import time; time.sleep(600)")
+    submitter.cancel(run_id)
+    assert submitter.ended(run_id)["status"] == "Canceled"
+
+
+def test_a_cluster_makes_a_node_for_a_run_and_keeps_it_idle_afterwards(submitter: Submitter):
+    submitter.make_cluster("small", idle_seconds_before_scaledown=600)
+    run = submitter.ended(submitter.submit("pass", target="small"))
+    assert run["status"] == "Completed"
+    assert "Queued" in submitter.statuses(run["id"])
+    assert [node["state"] for node in submitter.nodes("small")] == ["idle"]
+
+
+def test_the_second_run_of_a_full_cluster_waits_and_says_for_what(submitter: Submitter, tmp_path):
+    submitter.make_cluster("one")
+    go = tmp_path / "go"
+    first = submitter.submit(WAITS, target="one", variables={"GO": str(go)})
+    submitter.wait_for(first, "Running")
+    second = submitter.submit("pass", target="one")
+    third = submitter.submit("pass", target="one")
+    waiting = submitter.wait_for(second, "Queued")
+    while "held by" not in waiting["message"]:
+        waiting = submitter.client.get(f"/runs/{second}/wait?version={waiting['version']}&timeout=10")
+    assert waiting["message"] == f"Waiting for 1 node of 'one': 0 ready, 1 held by run {first}."
+    go.touch()
+    assert submitter.ended(second)["status"] == "Completed"
+    assert submitter.ended(third)["started_at"] > submitter.get(second)["ended_at"]
+
+
+def test_a_queued_run_is_canceled_at_once_and_lets_the_next_through(submitter: Submitter, tmp_path):
+    submitter.make_cluster("one")
+    go = tmp_path / "go"
+    first = submitter.submit(WAITS, target="one", variables={"GO": str(go)})
+    submitter.wait_for(first, "Running")
+    second = submitter.submit("pass", target="one")
+    submitter.wait_for(second, "Queued")
+    assert submitter.cancel(second)["status"] == "Canceled"
+    third = submitter.submit("pass", target="one")
+    go.touch()
+    assert submitter.ended(third)["status"] == "Completed"
+    assert submitter.statuses(second)[-1] == "Canceled"
+
+
+def test_idle_nodes_leave_down_to_the_minimum(submitter: Submitter):
+    submitter.make_cluster("shrinks", min_nodes=1, max_nodes=2, idle_seconds_before_scaledown=0)
+    runs = [submitter.submit("pass", target="shrinks") for _ in range(2)]
+    for run_id in runs:
+        assert submitter.ended(run_id)["status"] == "Completed"
+    last = submitter.ended(submitter.submit("pass", target="shrinks"))
+    assert last["status"] == "Completed"
+    assert len(submitter.nodes("shrinks")) == 1
