@@ -17,7 +17,8 @@ class BlobStore(Protocol):
 
     def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
         """Copy (or reflink, never hard link) files of this machine in, one fsync for the batch.
-        Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile is whole as hashed."""
+        Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile
+        is whole as hashed. InvalidArgument for what is not a regular file, links included."""
 
     def open(self, sha256: str) -> BinaryIO:
         """Raises NotFound."""

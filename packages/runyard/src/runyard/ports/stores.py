@@ -102,7 +102,9 @@ class AssetStore(Protocol):
 
     def update_experiment(self, experiment: Experiment) -> None: ...
 
-    def add(self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]) -> Asset:
+    def add(
+        self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]
+    ) -> Asset:
         """Store the next version of a name (1 for the first), atomically among writers. `id` is a new uuid4."""
 
     def get(self, workspace: str, kind: AssetKind, name: str, version: int | None = None) -> Asset:
@@ -110,8 +112,10 @@ class AssetStore(Protocol):
 
     def get_by_id(self, workspace: str, kind: AssetKind, asset_id: str) -> Asset: ...
 
-    def list(self, workspace: str, kind: AssetKind, name: str | None = None, *, latest_only: bool = False) -> Sequence[Asset]:
-        """By name, newest version first."""
+    def list(
+        self, workspace: str, kind: AssetKind, name: str | None = None, *, latest_only: bool = False
+    ) -> Sequence[Asset]:
+        """By name, newest version first. What is named "" is listed only when that name is asked for."""
 
     def replace(self, seen: Asset, body: Mapping[str, Any], tags: Mapping[str, str]) -> Asset:
         """Change a version in place if nobody has since `seen`; else Conflict."""

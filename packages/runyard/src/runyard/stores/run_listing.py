@@ -10,6 +10,8 @@ from runyard.stores.keys import index_key, label
 from runyard.stores.run_rows import LISTED
 from runyard.stores.schema import experiments, metrics, run_labels, runs
 
+_LISTED_RUNS = select(*LISTED)
+
 
 def listing(query: RunQuery) -> AnySelect:
     """One statement per question, shaped so that one index yields the rows in their order and LIMIT stops it early."""
@@ -22,7 +24,7 @@ def listing(query: RunQuery) -> AnySelect:
     labels = _labels(query)
     if labels:
         return _by_label(query, labels)
-    found = select(*LISTED).where(_scope(query, runs), *_filters(query))
+    found = _LISTED_RUNS.where(_scope(query, runs), *_filters(query))
     if query.before is not None:
         found = found.where(runs.c.sequence < query.before)
     return found.order_by(runs.c.sequence.desc()).limit(query.limit)
@@ -34,7 +36,7 @@ def _by_label(query: RunQuery, labels: Sequence[bytes]) -> AnySelect:
         wanted.append(_unindexed(_scope(query, runs)))
     if query.before is not None:
         wanted.append(run_labels.c.run < query.before)
-    found = select(*LISTED).join_from(run_labels, runs).where(*wanted, *map(_unindexed, _filters(query)))
+    found = _LISTED_RUNS.join_from(run_labels, runs).where(*wanted, *map(_unindexed, _filters(query)))
     return found.order_by(run_labels.c.run.desc()).limit(query.limit)
 
 
@@ -45,7 +47,7 @@ def _by_metric(query: RunQuery, name: str) -> AnySelect:
         wanted.append(metrics.c.last > query.metric_above)
     if query.before is not None:
         wanted.append(_after(query, name, query.before))
-    found = select(*LISTED).join_from(metrics, runs)
+    found = _LISTED_RUNS.join_from(metrics, runs)
     found = found.where(*wanted, *map(_has_label, _labels(query)), *map(_unindexed, _filters(query)))
     return found.order_by(*order).limit(query.limit)
 

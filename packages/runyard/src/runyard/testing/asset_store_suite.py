@@ -73,14 +73,14 @@ class AssetStoreSuite:
 
     def test_unknown_assets_are_not_found(self, store: AssetStore) -> None:
         asset = store.add("vision", MODEL, "m", {}, {})
-        for lookup in (
-            lambda: store.get("vision", MODEL, "other"),
-            lambda: store.get("vision", MODEL, "m", 2),
-            lambda: store.get("speech", MODEL, "m"),
-            lambda: store.get_by_id("vision", AssetKind.DATASET, asset.id),
-        ):
-            with pytest.raises(NotFound):
-                lookup()
+        with pytest.raises(NotFound, match="other"):
+            store.get("vision", MODEL, "other")
+        with pytest.raises(NotFound, match="m:2"):
+            store.get("vision", MODEL, "m", 2)
+        with pytest.raises(NotFound, match="speech"):
+            store.get("speech", MODEL, "m")
+        with pytest.raises(NotFound, match=asset.id):
+            store.get_by_id("vision", AssetKind.DATASET, asset.id)
 
     def test_a_listing_goes_by_name_newest_version_first(self, store: AssetStore) -> None:
         for name in ("b", "a", "B", "b", ""):

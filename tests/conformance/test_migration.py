@@ -1,0 +1,141 @@
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.command import upgrade
+from alembic.config import Config
+from sqlalchemy import Engine, inspect, text
+
+from runyard.errors import SchemaTooNew
+from runyard.model.runs import RunId
+from runyard.stores.database import Database, open_database
+from runyard.stores.migration import MIGRATIONS, migrate
+from runyard.stores.schema import HEAD, metadata
+from runyard.stores.sql import open_stores
+from runyard.testing.records import a_run
+
+LATER = '''
+"""Rebuilds `runs`, as SQLite must for most changes."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "later"
+down_revision = "{head}"
+
+
+def upgrade():
+    with op.batch_alter_table("runs", recreate="auto") as runs:
+        runs.add_column(sa.Column("mood", sa.Text(), nullable=False, server_default="calm"))
+        runs.alter_column("message", existing_type=sa.Text(), nullable=True)
+'''
+
+
+@pytest.fixture
+def later_release(tmp_path: Path) -> Path:
+    folder = tmp_path / "migrations"
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / "versions" / "later.py").write_text(LATER.format(head=HEAD))
+    return folder
+
+
+@pytest.fixture
+def empty_url(database_url: str) -> Iterator[str]:
+    """No tables at all."""
+    _drop_all(database_url)
+    yield database_url
+    _drop_all(database_url)  # a server outlives the test; what a later release made must not meet the next one
+
+
+def test_migrations_and_the_quick_way_make_the_same_tables(empty_url):
+    database = open_database(empty_url)
+    migrate(database)
+    quick = _described(database.engine)
+    database.close()
+    _drop_all(empty_url)
+    database = open_database(empty_url)
+    _upgrade_step_by_step(database)
+    assert _described(database.engine) == quick
+    database.close()
+
+
+def test_an_upgrade_keeps_every_row(empty_url, later_release):
+    stores = open_stores(empty_url)
+    before = stores.runs.create(a_run(tags={"a": "b"}, definition={"script": "a.py"}))
+    migrate(stores.database, folder=later_release, head="later")
+    assert stores.runs.get(RunId("r1")) == before
+    with stores.database.read() as connection:
+        assert connection.execute(text("SELECT mood FROM runs")).scalar() == "calm"
+    stores.close()
+
+
+def test_a_database_of_a_later_release_is_refused(empty_url, later_release):
+    stores = open_stores(empty_url)
+    migrate(stores.database, folder=later_release, head="later")
+    with pytest.raises(SchemaTooNew, match=r"schema later.*knows up to") as refused:
+        migrate(stores.database)
+    assert "Install the newer runyard" in refused.value.hint
+    stores.close()
+
+
+def test_eight_processes_may_open_a_new_database_at_once(empty_url):
+    program = (
+        "import sys; from runyard.stores.sql import open_stores; from runyard.testing.records import a_run;"
+        "open_stores(sys.argv[1]).runs.create(a_run(sys.argv[2]))"
+    )
+    openers = [
+        subprocess.Popen([sys.executable, "-c", program, empty_url, f"r{number}"], stderr=subprocess.PIPE, text=True)
+        for number in range(8)
+    ]
+    assert [opener.communicate()[1] for opener in openers] == [""] * 8
+    stores = open_stores(empty_url)
+    assert [run.number for run in stores.runs.unfinished()] == list(range(1, 9))
+    stores.close()
+
+
+def test_alembic_is_not_imported_for_a_new_or_current_database(tmp_path):
+    program = (
+        "import sys; from runyard.stores.sql import open_stores\n"
+        "for _ in range(2): open_stores(sys.argv[1]).close()\n"
+        "sys.exit('alembic' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program, f"sqlite:///{tmp_path}/a.db"], check=True)
+
+
+def _upgrade_step_by_step(database: Database) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.unchecked_write() as connection:
+        config.attributes["connection"] = connection
+        upgrade(config, "head")
+
+
+def _described(engine: Engine) -> dict[str, Any]:
+    found = inspect(engine)
+    return {
+        table: {
+            "columns": [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            "key": found.get_pk_constraint(table)["constrained_columns"],
+            "unique": sorted(u["column_names"] for u in found.get_unique_constraints(table)),
+            "foreign": sorted(
+                (f["constrained_columns"], f["referred_table"], f["options"].get("ondelete"))
+                for f in found.get_foreign_keys(table)
+            ),
+            "indexes": sorted(
+                (i["name"], i["column_names"], bool(i["dialect_options"])) for i in found.get_indexes(table)
+            ),
+        }
+        for table in sorted(metadata.tables)
+    }
+
+
+def _drop_all(url: str) -> None:
+    database = open_database(url)
+    with database.write() as connection:
+        metadata.drop_all(connection)
+        connection.execute(text("DROP TABLE IF EXISTS alembic_version"))
+    database.close()

@@ -1,0 +1,49 @@
+import pytest
+
+from runyard.errors import InvalidArgument, StorageFull
+from runyard.model.runs import RunId
+from runyard.stores.database import open_database
+from runyard.stores.sql import open_stores
+from runyard.testing.records import a_run
+from runyard.testing.small_disk import mounted
+
+
+@pytest.mark.parametrize("url", ["", "runyard.db", "mysql://root:secret@host/x", "sqlite://", "postgresql://host/x"])
+def test_an_address_that_is_no_database_of_ours_is_refused(url):
+    with pytest.raises(InvalidArgument, match="sqlite:////absolute") as refused:
+        open_database(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InvalidArgument, match="nowhere"):
+        open_database(f"sqlite:///{tmp_path}/nowhere/runyard.db")
+
+
+def test_what_is_acknowledged_is_synced_and_readers_do_not_wait_for_writers(tmp_path):
+    database = open_database(f"sqlite:///{tmp_path}/runyard.db")
+    with database.read() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+    with database.write() as writing, database.read() as reading:
+        writing.exec_driver_sql("CREATE TABLE t (x)")
+        assert reading.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar() == 0
+    database.close()
+
+
+def test_a_full_disk_stops_writing_and_loses_nothing(tmp_path):
+    with mounted(tmp_path / "small", megabytes=2) as disk:
+        stores = open_stores(f"sqlite:///{disk}/runyard.db")
+        stored = []
+        for number in range(20):
+            stored.append(stores.runs.create(a_run(f"r{number}", definition={"x": "y" * 20_000})))
+        with pytest.raises(StorageFull, match="full"):
+            stores.runs.create(a_run("large", definition={"x": "y" * 2_000_000}))
+        assert stores.runs.unfinished() == stored
+        stores.close()
+        reopened = open_stores(f"sqlite:///{disk}/runyard.db")
+        assert reopened.runs.get(RunId("r0")) == stored[0]
+        reopened.close()
