@@ -31,6 +31,7 @@ def all_instances() -> dict[str, Any]:
     """Golden class name to an object of it."""
     cluster = AmlCompute._of_asset(WORKSPACE, asset({"type": "AmlCompute", "min_nodes": 0, "max_nodes": 1}))
     blob = AzureBlobDatastore(WORKSPACE, "d", "c", "a")
+    dataset_input = DatasetConsumptionConfig("n", FileDataset())
     configuration = AmlCompute.provisioning_configuration(max_nodes=1)
     made: dict[str, Any] = {
         "azureml.core.Environment": Environment("e"),
@@ -56,7 +57,7 @@ def all_instances() -> dict[str, Any]:
         "azureml.data.azure_storage_datastore.AzureBlobDatastore": blob,
         "azureml.data.azure_storage_datastore.AzureFileDatastore": AzureFileDatastore(WORKSPACE, "d", "c", "a"),
         "azureml.data.data_reference.DataReference": DataReference(blob),
-        "azureml.data.dataset_consumption_config.DatasetConsumptionConfig": DatasetConsumptionConfig("n", FileDataset()),
+        "azureml.data.dataset_consumption_config.DatasetConsumptionConfig": dataset_input,
         "azureml.train.dnn.Mpi": Mpi(),
         "azureml.train.dnn.ParameterServer": ParameterServer(),
         "azureml.train.estimator.MMLBaseEstimatorRunConfig": MMLBaseEstimatorRunConfig("local"),

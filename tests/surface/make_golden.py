@@ -1,6 +1,6 @@
 """Writes golden/*.json from a surface description of SDK v1: names, signatures and values, which are facts.
 
-    python tests/surface/make_golden.py PATH_OF_SURFACE_JSON
+python tests/surface/make_golden.py PATH_OF_SURFACE_JSON
 """
 
 import json

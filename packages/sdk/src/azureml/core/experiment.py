@@ -1,10 +1,19 @@
 import re
 
+from azureml._lazy import lazy_names
 from azureml.core._submission import submit
 from azureml.exceptions import UserErrorException
 
 _NAME = re.compile(r"^[a-zA-Z0-9][\w\-]{0,254}\Z")
 __all__ = ["Experiment"]
+
+
+class ViewType:
+    """Which experiments `Experiment.list` lists."""
+
+    ActiveOnly = "ActiveOnly"
+    All = "All"
+    ArchivedOnly = "ArchivedOnly"
 
 
 class Experiment:
@@ -153,3 +162,11 @@ def _has_tags(present, wanted):
     if isinstance(wanted, str):
         return wanted in present
     return all(present.get(key) == value for key, value in wanted.items())
+
+
+# Names that v1 code finds here because the original imported them here.
+lazy_names(__name__, {
+    "ComputeInstance": "azureml.core.compute",
+    "DEFAULT_GPU_IMAGE": "azureml.core.environment",
+    "HasExperimentPortal": "azureml.core._portal",
+})

@@ -2,6 +2,7 @@
 
 import os
 
+from azureml._lazy import lazy_names
 from azureml.core._offline_run import _OfflineRun  # noqa: F401
 from azureml.core._run_datasets import InputDatasets, LinkOutput, OutputDatasets  # noqa: F401
 from azureml.core._run_family import RunFamily, Wanted, records
@@ -274,3 +275,13 @@ def run_of_record(experiment, record):
     if record["type"] in _type_providers:
         return _type_providers[record["type"]](experiment, record)
     return Run(experiment, record["id"], _run_dto=record)
+
+
+# Names that v1 code finds here because the original imported them here.
+lazy_names(__name__, {
+    "AbstractDataset": "azureml.data.abstract_dataset",
+    "DataPath": "azureml.data.datapath",
+    "Datastore": "azureml.core.datastore",
+    "Environment": "azureml.core.environment",
+    "Keyvault": "azureml.core.keyvault",
+})

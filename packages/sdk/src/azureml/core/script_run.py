@@ -1,3 +1,4 @@
+from azureml._lazy import lazy_names
 from azureml.core.run import Run
 from azureml.exceptions import AzureMLException  # noqa: F401
 
@@ -16,3 +17,10 @@ class ScriptRun(Run):
     def cancel(self):
         """Ask for the run to be stopped; quiet when it has ended."""
         super().cancel()
+
+
+# Names that v1 code finds here because the original imported them here.
+lazy_names(__name__, {
+    "RunConfiguration": "azureml.core.runconfig",
+    "UserErrorException": "azureml.exceptions",
+})

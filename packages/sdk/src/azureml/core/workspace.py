@@ -2,6 +2,7 @@
 
 import re
 
+from azureml._lazy import lazy_names
 from azureml._service import client, translated
 from azureml._version import VERSION  # noqa: F401
 from azureml.core._workspace_absent import WorkspaceAbsent
@@ -209,3 +210,17 @@ def _check_name(name):
     if not isinstance(name, str) or not _NAME.match(name):
         raise UserErrorException("The workspace name {!r} is not valid. It has 3 to 33 characters: letters, digits, "
                                  "'-' and '_', and begins with a letter or digit.".format(name))
+
+
+# Names that v1 code finds here because the original imported them here.
+lazy_names(__name__, {
+    "AmlCompute": "azureml.core.compute",
+    "ComputeTarget": "azureml.core.compute",
+    "Dataset": "azureml.core.dataset",
+    "Image": "azureml.core.image",
+    "InteractiveLoginAuthentication": "azureml.core.authentication",
+    "Keyvault": "azureml.core.keyvault",
+    "LinkedService": "azureml.core.linked_service",
+    "Model": "azureml.core.model",
+    "Webservice": "azureml.core.webservice",
+})

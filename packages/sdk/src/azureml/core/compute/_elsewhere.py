@@ -126,5 +126,4 @@ AksUpdateConfiguration = _configuration(
 SslConfiguration = not_yet_class("SslConfiguration", 4, _PACKAGE + "aks")
 SystemService = not_yet_class("SystemService", 4, _PACKAGE + "aks")
 ComputeInstanceStatus = not_yet_class("ComputeInstanceStatus", None, _PACKAGE + "computeinstance")
-HasWorkspacePortal = not_yet_class("HasWorkspacePortal", None, _PACKAGE + "computeinstance")
 KubernetesComputeStatus = not_yet_class("KubernetesComputeStatus", None, _PACKAGE + "kubernetescompute")
