@@ -108,6 +108,7 @@ class LocalEngine:
                     stdout=log,
                     stderr=log,
                     cwd="/",
+                    env={name: value for name, value in os.environ.items() if name != "RUNYARD_ATTEMPT"},
                     pass_fds=(told,),
                     start_new_session=True,
                 )

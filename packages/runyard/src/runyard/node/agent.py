@@ -20,7 +20,7 @@ from runyard.node.event_loop import EventLoop, now
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
 
-_IDLE_SECONDS = 30 * 60
+_IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _LOOK_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
 
@@ -82,14 +82,19 @@ class Agent:
                 self._start(AttemptFolder(self._home, attempt_id))
             if self._children or self._strangers or self._again:
                 self._last_busy = now()
-            elif now() - self._last_busy >= _IDLE_SECONDS:
+            elif self._is_superfluous():
                 self._is_leaving = True
         with contextlib.suppress(FileNotFoundError):
             (self._home / "agent.sock").unlink()
 
     def _seconds_to_next(self) -> float:
-        times = [self._last_busy + _IDLE_SECONDS, *self._again.values()]
-        return max(0.01, min(times) - now())
+        return max(0.01, min([now() + _LOOK_SECONDS, *self._again.values()]) - now())
+
+    def _is_superfluous(self) -> bool:
+        """Idle for long, or idle with no service to come back to; or the home folder has been removed."""
+        has_service = (self._home / "service.json").exists()
+        limit = _IDLE_SECONDS if has_service else _IDLE_WITHOUT_SERVICE_SECONDS
+        return not (self._home / "agent.lock").exists() or now() - self._last_busy >= limit
 
     def _accept(self) -> None:
         try:

@@ -31,7 +31,7 @@ class GrowingFile:
         try:
             with self.path.open("rb") as file:
                 return self._read_checked(file.fileno(), most)
-        except FileNotFoundError:
+        except OSError:  # gone, or closed to us by the script
             return b""
 
     def advance(self, piece: bytes) -> None:

@@ -31,7 +31,7 @@ class LogShipping:
                 self._send(client, name, file, piece)
             if file.was_rewritten:
                 self.rewritten.append(name)
-            if not file.has_more():
+            if not piece or not file.has_more():
                 self.files.settled(name)
 
     def _send(self, client: ServiceClient, name: str, file: GrowingFile, piece: bytes) -> None:

@@ -23,7 +23,7 @@ from runyard.node.processes import die_with_parent
 from runyard.node.service_client import ServiceClient
 from runyard.ports.environments import BuiltEnvironment
 
-BUILD_LOG = "20_image_build_log.txt"
+_BUILD_LOG, _NODE_LOG = "20_image_build_log.txt", "65_job_prep.txt"
 
 
 @dataclass
@@ -129,13 +129,13 @@ def _environment(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str
     if found is not None:
         return found
     at_step("environment")
-    with (folder.std / BUILD_LOG).open("a", encoding="utf-8", buffering=1) as log:
+    with _log(folder, plan) as log:
         return environments.ensure(spec, lambda line: print(line, file=log))
 
 
 def _data(folder: AttemptFolder, plan: LaunchPlan) -> dict[str, str]:
     cache = DataCache(folder.home / "data-cache")
-    with (folder.std / BUILD_LOG).open("a", encoding="utf-8", buffering=1) as log:
+    with _log(folder, plan) as log:
         return {
             item.name: str(bring(item, folder.root, cache, _variables(plan), lambda line: print(line, file=log)))
             for item in plan.data
@@ -144,3 +144,9 @@ def _data(folder: AttemptFolder, plan: LaunchPlan) -> dict[str, str]:
 
 def _variables(plan: LaunchPlan) -> dict[str, str]:
     return {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id}
+
+
+def _log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
+    """Each attempt writes logs of its own: a run's log grows at its end only."""
+    name = _BUILD_LOG if plan.kind == "prepare" else _NODE_LOG
+    return (folder.std / name).open("a", encoding="utf-8", buffering=1)

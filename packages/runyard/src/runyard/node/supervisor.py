@@ -60,15 +60,15 @@ class Supervisor:
         adopt_orphans()
         self._folder.make_room()
         self._listen()
-        ending = (self._found_end() if was_supervised else None) or self._live()
+        ending = (self._found_end() if was_supervised else None) or self._try_to_live()
         if ending is not None:
             self._finish(ending)
         self._folder.delete()
 
     def _listen(self) -> None:
         self._loop.on_readable(self._watcher, self._watcher.dispatch)
-        self._watcher.watch_folder(self._folder.root, lambda path, _: self._look_for_cancel(path))
-        self._watcher.watch_folder(self._folder.home, lambda path, _: self._look_for_service(path))
+        self._watcher.watch_arrivals(self._folder.root, lambda path, _: self._look_for_cancel(path))
+        self._watcher.watch_arrivals(self._folder.home, lambda path, _: self._look_for_service(path))
         self._look_for_cancel(self._folder.root / "cancel.json")
 
     def _found_end(self) -> Ending | None:
@@ -82,6 +82,13 @@ class Supervisor:
             return None
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         return ends.failed("Running", message)
+
+    def _try_to_live(self) -> Ending | None:
+        try:
+            return self._live()
+        except OSError as e:  # a full disk, or a limit of the machine: the run must hear why it ended
+            self._tree.end(self._plan.cancel_grace_seconds)
+            return ends.failed("Starting", f"The node could not go on with the run: {e}.")
 
     def _live(self) -> Ending | None:
         prepared = self._prepare()
@@ -159,7 +166,10 @@ class Supervisor:
         )
 
     def _finish(self, ending: Ending) -> None:
-        self._folder.write("result.json", vars(ending), durable=True)
+        try:
+            self._folder.write("result.json", vars(ending), durable=True)
+        except OSError as e:
+            ending.warnings.append(f"The end could not be kept on the node's disk: {e}.")
         self._deliveries.is_in_haste = True
         self._deliveries.report("finalizing")
         self._collection.sweep()

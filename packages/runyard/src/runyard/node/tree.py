@@ -32,18 +32,22 @@ class ProcessTree:
         """
         if not self._has_children() and not (strays and self._tagged()):
             return
-        for process in self._living():
-            process.send(signal.SIGTERM)
-            process.send(signal.SIGCONT)
-        self._wait_gone(now() + grace_seconds)
-        while left := self._living():
-            for process in left:
-                process.send(signal.SIGKILL)
-            self._wait_gone(now() + 1.0)
+        self._send_and_wait((signal.SIGTERM, signal.SIGCONT), grace_seconds)
+        while self._living():
+            self._send_and_wait((signal.SIGKILL,), 1.0)
 
-    def _wait_gone(self, deadline: float) -> None:
-        while self._living() and now() < deadline:
-            self._wait_until(lambda: False, min(deadline, now() + _LOOK_AGAIN_SECONDS), ignore_cancel=True)
+    def _send_and_wait(self, signals: tuple[signal.Signals, ...], seconds: float) -> None:
+        deadline, asked = now() + seconds, self._living()
+        for process in asked:
+            for number in signals:
+                process.send(number)
+        # Strays are not our children, so nobody tells when they end.
+        while any(process.is_alive() for process in asked) and now() < deadline:
+            self._wait_until(
+                lambda: not any(process.is_alive() for process in asked),
+                min(deadline, now() + _LOOK_AGAIN_SECONDS),
+                ignore_cancel=True,
+            )
 
     def _living(self) -> set[ProcessId]:
         return descendants(os.getpid(), self._spared()) | self._tagged()

@@ -31,6 +31,11 @@ class Watcher:
         """Changes directly in the folder."""
         self._watched[self._inotify.add(folder, _IN_FOLDER)] = (folder, listener, False)
 
+    def watch_arrivals(self, folder: Path, listener: Listener) -> None:
+        """Files made in the folder or moved into it, and no word about writes."""
+        arrivals = Change.CREATE | Change.MOVED_TO | Change.ONLY_FOLDERS
+        self._watched[self._inotify.add(folder, arrivals)] = (folder, listener, False)
+
     def watch_tree(self, root: Path, listener: Listener) -> None:
         """Changes anywhere below, also in folders made later. Files already there are told as FOUND."""
         folders = [root]
