@@ -69,6 +69,8 @@ def _definition(run_config, source_directory):
         str(name): str(value) for name, value in dict(
             run_config.environment.environment_variables or {}, **(run_config._environment_variables or {})).items()}
     environment["name"] = environment["name"] or "default-environment"
+    # A definition is shown to everybody who sees the run.
+    environment["docker"]["baseImageRegistry"]["password"] = None
     _expand_pip(environment["python"].get("condaDependencies"), source_directory)
     renamed = {"amlcompute": "amlCompute", "pytorch": "pyTorch", "paralleltask": "parallelTask",
                "kubernetescompute": "kubernetesCompute"}

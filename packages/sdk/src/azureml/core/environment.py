@@ -113,11 +113,12 @@ class Environment(Element):
                 for found in list_assets(workspace, "environments", latest=True)}
 
     def register(self, workspace):
-        """Store it as the next version of its name; an unchanged definition keeps the version it has."""
+        """Store it, without a registry password, as the next version of its name; unchanged, it keeps its version."""
         from azureml._assets import create_asset
         if not self.name:
             raise UserErrorException("An environment needs a name before it can be registered.")
         body = dict(self._to_object(), version=None, assetId=None)
+        body["docker"]["baseImageRegistry"]["password"] = None
         return Environment._stored(create_asset(workspace, "environments", self.name, body))
 
     @staticmethod
