@@ -26,7 +26,7 @@ from runyard.services.computes import ComputeKind, Computes
 from runyard.services.datastores import Datastores
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
-from runyard.services.kinds import DatasetKind, DatastoreKind, ModelKind, PlainKind
+from runyard.services.kinds import DatasetKind, DatastoreKind, EnvironmentKind, ModelKind
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
@@ -164,7 +164,7 @@ def _asset_rules(base: Foundation, files: RunFiles, mover: RunMover) -> dict[Ass
     """Secrets have no rules here: they go by their own routes alone."""
     return {
         AssetKind.MODEL: ModelKind(files, base.blobs),
-        AssetKind.ENVIRONMENT: PlainKind(),
+        AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetKind(),
         AssetKind.DATASTORE: DatastoreKind(base.stores.assets, base.settings.home / "datastores"),
         AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, mover),

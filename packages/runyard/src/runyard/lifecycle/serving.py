@@ -86,7 +86,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     token = private_file(home / "token", _new_token).decode().strip()
     socket = listen(settings.host, settings.port, last=_last_port(home))
     port = socket.getsockname()[1]
-    url = f"http://{settings.host}:{port}"
+    url = f"http://{_name_for_clients(settings.host)}:{port}"
     server = HttpServer(socket, idle_seconds=None if keep else settings.idle_seconds)
     platform = build(settings, token, base_url=url, stop=server.stop)
     facts = {
@@ -120,6 +120,13 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     finally:
         remove_facts(home, os.getpid())
         platform.close()
+
+
+def _name_for_clients(host: str) -> str:
+    """Clients of this machine reach a service that listens everywhere by loopback."""
+    if host in ("", "0.0.0.0", "::"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def _new_token() -> bytes:

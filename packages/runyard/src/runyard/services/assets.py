@@ -16,6 +16,11 @@ class KindRules(Protocol):
     """What one kind of asset asks for beyond being stored. Raises InvalidArgument, NotFound or Conflict."""
 
     is_versioned: bool
+    may_be_nameless: bool
+    """Such an asset is listed nowhere and found by its id alone."""
+
+    def is_news(self, latest: Asset, body: Body) -> bool:
+        """Whether the body makes a new version, rather than being the latest one said again."""
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         """The body as it will be stored, for a new asset or a changed one."""
@@ -64,18 +69,18 @@ class Assets:
         """The next version of the name, or the one and only of an unversioned kind."""
         asset_kind = self._open_kind(kind)
         self._workspaces.get(workspace)
-        if not (name == "" and asset_kind is AssetKind.DATASET):
-            check_asset_name(asset_kind, name)
         rules = self._rules[asset_kind]
+        if name or not rules.may_be_nameless:
+            check_asset_name(asset_kind, name)
         checked = rules.checked_body(workspace, name, body)
         with self._writing:
             there = self._find_latest(workspace, asset_kind, name)
-            if there is not None and not rules.is_versioned:
-                made = self._assets.replace(there, checked, tags)
-            elif there is not None and asset_kind is AssetKind.ENVIRONMENT and dict(there.body) == dict(checked):
+            if there is None or (rules.is_versioned and rules.is_news(there, checked)):
+                made = self._assets.add(workspace, asset_kind, name, checked, tags)
+            elif rules.is_versioned:
                 made = there
             else:
-                made = self._assets.add(workspace, asset_kind, name, checked, tags)
+                made = self._assets.replace(there, checked, tags)
         rules.stored(made)
         return made
 

@@ -20,6 +20,10 @@ class PlainKind:
     """Stored as given, a version a time."""
 
     is_versioned = True
+    may_be_nameless = False
+
+    def is_news(self, latest: Asset, body: Body) -> bool:
+        return True
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         return dict(body)
@@ -64,8 +68,17 @@ class ModelKind(PlainKind):
         return [FileEntry(entry.path[above:], entry.sha256, entry.size, entry.mode) for entry in entries]
 
 
+class EnvironmentKind(PlainKind):
+    """Registering the same definition again is no new version."""
+
+    def is_news(self, latest: Asset, body: Body) -> bool:
+        return dict(latest.body) != dict(body)
+
+
 class DatasetKind(PlainKind):
     """A dataset is sources: web addresses or paths on datastores of its workspace."""
+
+    may_be_nameless = True
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         sources = body.get("sources")
