@@ -1,10 +1,6 @@
 import pytest
 
-from runyard.stores.assets import SqlAssetStore
-from runyard.stores.files import SqlFileStore
-from runyard.stores.metrics import SqlMetricStore
-from runyard.stores.nodes import SqlNodeStore
-from runyard.stores.runs import SqlRunStore
+from runyard.ports.stores import AssetStore, FileStore, MetricStore, NodeStore, RunStore
 from runyard.stores.sql import Stores
 from runyard.testing.asset_store_suite import AssetStoreSuite
 from runyard.testing.file_store_suite import FileStoreSuite
@@ -16,51 +12,51 @@ from runyard.testing.run_store_suite import RunStoreSuite
 
 class TestSqlRunStore(RunStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlRunStore:
+    def store(self, stores: Stores) -> RunStore:
         return stores.runs
 
 
 class TestSqlRunListing(RunListingSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlRunStore:
+    def store(self, stores: Stores) -> RunStore:
         return stores.runs
 
     @pytest.fixture
-    def metrics(self, stores: Stores) -> SqlMetricStore:
+    def metrics(self, stores: Stores) -> MetricStore:
         return stores.metrics
 
 
 class TestSqlMetricStore(MetricStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlMetricStore:
+    def store(self, stores: Stores) -> MetricStore:
         return stores.metrics
 
     @pytest.fixture
-    def runs(self, stores: Stores) -> SqlRunStore:
+    def runs(self, stores: Stores) -> RunStore:
         return stores.runs
 
 
 class TestSqlFileStore(FileStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlFileStore:
+    def store(self, stores: Stores) -> FileStore:
         return stores.files
 
     @pytest.fixture
-    def runs(self, stores: Stores) -> SqlRunStore:
+    def runs(self, stores: Stores) -> RunStore:
         return stores.runs
 
     @pytest.fixture
-    def assets(self, stores: Stores) -> SqlAssetStore:
+    def assets(self, stores: Stores) -> AssetStore:
         return stores.assets
 
 
 class TestSqlAssetStore(AssetStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlAssetStore:
+    def store(self, stores: Stores) -> AssetStore:
         return stores.assets
 
 
 class TestSqlNodeStore(NodeStoreSuite):
     @pytest.fixture
-    def store(self, stores: Stores) -> SqlNodeStore:
+    def store(self, stores: Stores) -> NodeStore:
         return stores.nodes

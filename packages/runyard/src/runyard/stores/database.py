@@ -2,26 +2,24 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from runyard.errors import InvalidArgument, RunyardError, StorageFull
 
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
+
 _BUSY_SECONDS = 30
-
-
-class Turn(Protocol):
-    def __enter__(self) -> Any: ...
-
-    def __exit__(self, *reason: Any) -> Any: ...
+_POOL: dict[str, Any] = {"pool_size": 20, "max_overflow": 40}
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,10 @@ class Database:
 
     engine: Engine
     now: Callable[[], datetime]
+    insert: Callable[[Table], "sqlite.Insert | postgresql.Insert"]
+    """An insert that also has the dialect's `on_conflict_*` methods."""
     # Threads of this process queue here instead of in SQLite, whose waiters poll with growing pauses.
-    _turn: Turn = field(default_factory=threading.RLock)
+    _turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -61,10 +61,6 @@ class Database:
                 if self.is_sqlite:
                     _set_foreign_keys(connection, "ON")
 
-    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        """An insert that also has the dialect's `on_conflict_*` methods."""
-        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
-
     @property
     def is_sqlite(self) -> bool:
         return self.engine.dialect.name == "sqlite"
@@ -84,14 +80,30 @@ def open_database(url: str, *, now: Callable[[], datetime] = utc_now) -> Databas
     except ArgumentError as error:
         raise _unknown_url(url) from error
     if parsed.drivername == "sqlite" and parsed.database:
-        engine = create_engine(parsed, pool_size=20, max_overflow=40, connect_args={"timeout": _BUSY_SECONDS})
-        event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        _switch_to_wal(engine, Path(parsed.database))
-        return Database(engine, now)
+        return _open_sqlite(parsed, Path(parsed.database), now)
     if parsed.drivername == "postgresql+psycopg":
-        return Database(create_engine(parsed, pool_size=20, max_overflow=40, pool_pre_ping=True), now, _NoTurn())
+        return _open_postgres(parsed, now)
     raise _unknown_url(parsed.render_as_string(hide_password=True))
+
+
+def _open_sqlite(url: URL, file: Path, now: Callable[[], datetime]) -> Database:
+    engine = create_engine(url, **_POOL, connect_args={"timeout": _BUSY_SECONDS})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    _switch_to_wal(engine, file)
+    return Database(engine, now, sqlite.insert)
+
+
+def _open_postgres(url: URL, now: Callable[[], datetime]) -> Database:
+    from sqlalchemy.dialects import postgresql  # a tenth of the start-up time, for those who use it
+
+    try:
+        engine = create_engine(url, **_POOL, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(
+            "A PostgreSQL database needs the package 'psycopg'.", hint="Run: pip install 'runyard[postgres]'"
+        ) from error
+    return Database(engine, now, postgresql.insert, nullcontext())
 
 
 def _unknown_url(url: str) -> InvalidArgument:
@@ -101,15 +113,9 @@ def _unknown_url(url: str) -> InvalidArgument:
     )
 
 
-class _NoTurn:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *reason: Any) -> None: ...
-
-
 def _set_up_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver must not begin transactions of its own
-    for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", "mmap_size=268435456"):
+    for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", "cache_size=-16000"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from runyard.ports.stores import AssetStore, FileStore, MetricStore, NodeStore, RunStore
 from runyard.stores.assets import SqlAssetStore
 from runyard.stores.database import Database, open_database, utc_now
 from runyard.stores.files import SqlFileStore
@@ -16,11 +17,11 @@ class Stores:
     """Every store of one database."""
 
     database: Database
-    runs: SqlRunStore
-    metrics: SqlMetricStore
-    files: SqlFileStore
-    assets: SqlAssetStore
-    nodes: SqlNodeStore
+    runs: RunStore
+    metrics: MetricStore
+    files: FileStore
+    assets: AssetStore
+    nodes: NodeStore
 
     def close(self) -> None:
         self.database.close()
