@@ -108,10 +108,11 @@ def test_a_taken_port_is_not_waited_for(home):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        (home / "port").write_text(str(other.getsockname()[1]))
+        taken = other.getsockname()[1]
+        (home / "port").write_text(str(taken))
         facts = start_service(home, keep=False)
-    assert facts["url"] != f"http://127.0.0.1:{other}"
-    assert service_status(home) is not None
+        assert facts["url"] != f"http://127.0.0.1:{taken}"
+        assert service_status(home) == facts
 
 
 def test_it_stops_when_idle_and_not_while_a_follower_listens(home, monkeypatch):
