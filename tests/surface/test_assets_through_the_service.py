@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from azureml.core import Dataset, Datastore, Environment, Model
+from azureml.core import Dataset, Datastore, Environment, Experiment, Model, ScriptRunConfig
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.compute_target import ComputeTargetException
 from azureml.core.resource_configuration import ResourceConfiguration
@@ -172,3 +172,29 @@ def test_secrets_come_back_by_name_alone(workspace):
     assert vault.get_secrets(["password", "absent"]) == {"password": "pä$$", "absent": None}
     vault.delete_secret("password")
     assert vault.list_secrets() == []
+
+
+SCRIPT = """
+import os, sys
+from azureml.core import Model, Run
+
+run = Run.get_context()
+mounted, read_directly = run.input_datasets["mounted"], run.input_datasets["directly"]
+assert sys.argv[1] == mounted and sys.argv[2] == read_directly.id
+assert read_directly.to_path() == ["/x.gz"] and os.listdir(mounted) == ["x.gz"]
+assert Model.get_model_path("inside") == os.path.join("azureml-models", "inside", "1", "m.bin")
+"""
+
+
+def test_a_script_gets_its_datasets_and_models(workspace, here):
+    write(here, {"data/x.gz": "x", "m.bin": "m", "source/train.py": SCRIPT})
+    store = workspace.get_default_datastore()
+    store.upload("data", target_path="inputs", show_progress=False)
+    dataset = Dataset.File.from_files((store, "inputs"))
+    Model.register(workspace, "m.bin", "inside")
+    environment = Environment("as it is")
+    environment.python.user_managed_dependencies = True
+    inputs = [dataset.as_named_input("mounted").as_mount(), dataset.as_named_input("directly")]
+    config = ScriptRunConfig("source", "train.py", arguments=inputs, environment=environment)
+    details = Experiment(workspace, "inputs").submit(config).wait_for_completion()
+    assert details["status"] == "Completed"

@@ -69,5 +69,6 @@ def _data_variables(definition: Mapping[str, Any]) -> dict[str, str]:
     inputs = definition.get("data") or {}
     if not inputs:
         return {}
-    modes = ",".join(f"{name}:{str(item.get('mechanism') or 'Direct').lower()}" for name, item in inputs.items())
-    return {"AZUREML_DATASET_ENVIRONMENT_VARS": modes}
+    modes = {name: str(item.get("mechanism") or "Direct").lower() for name, item in inputs.items()}
+    ids = {name: str(inputs[name]["dataLocation"]["dataset"]["id"]) for name, mode in modes.items() if mode == "direct"}
+    return {"AZUREML_DATASET_ENVIRONMENT_VARS": ",".join(f"{name}:{mode}" for name, mode in modes.items()), **ids}

@@ -56,6 +56,8 @@ class AbstractDataset(object):
     @staticmethod
     def get_by_id(workspace, id, **kwargs):
         from azureml._assets import get_asset_by_id
+        if not isinstance(id, str) or not id:
+            raise UserErrorException("id must be the id of a dataset, got %r." % (id,))
         return AbstractDataset._of_asset(workspace, get_asset_by_id(workspace, "datasets", id))
 
     @staticmethod
