@@ -1,34 +1,70 @@
+"""Which commit a source folder is at. The files of `.git` are read here: a process costs milliseconds of a submit,
+and only whether files were changed needs one."""
+
 import os
+import re
 
 _GIT_SECONDS = 5
+_HASH = re.compile(r"[0-9a-f]{40,64}\Z")
+_REMOTE = re.compile(r'\[remote "origin"\][^\[]*?\n\s*url\s*=\s*(\S+)')
 
 
 def git_properties(folder):
-    """The run properties that tell which commit a folder is at; {} outside a repository or without git."""
-    if not _is_in_repository(folder):
-        return {}
-    commit = _git(folder, "rev-parse", "HEAD")
+    """The run properties that tell which commit a folder is at; {} outside a repository."""
+    repository = _repository(folder)
+    branch, commit = _head(repository) if repository else ("", "")
     if not commit:
         return {}
-    branch = _git(folder, "symbolic-ref", "--short", "-q", "HEAD")
+    address = _REMOTE.search(_text(_shared(repository), "config"))
+    address = _without_password(address.group(1)) if address else ""
     dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    facts = {"repository_uri": _without_password(_git(folder, "config", "--get", "remote.origin.url")),
-             "branch": branch, "commit": commit, "dirty": str(bool(dirty))}
+    facts = {"repository_uri": address, "branch": branch, "commit": commit, "dirty": str(bool(dirty))}
     properties = {"azureml.git." + key: value for key, value in facts.items() if value}
-    mlflow = {"repoURL": facts["repository_uri"], "branch": branch, "commit": commit}
+    mlflow = {"repoURL": address, "branch": branch, "commit": commit}
     properties.update(("mlflow.source.git." + key, value) for key, value in mlflow.items() if value)
     return properties
 
 
-def _is_in_repository(folder):
+def _repository(folder):
+    """The `.git` folder that a folder belongs to, or None; a worktree's `.git` is a file that names it."""
     folder = os.path.abspath(folder)
     while True:
-        if os.path.exists(os.path.join(folder, ".git")):
-            return True
+        found = os.path.join(folder, ".git")
+        if os.path.isdir(found):
+            return found
+        named = _text(folder, ".git")
+        if named.startswith("gitdir:"):
+            return os.path.normpath(os.path.join(folder, named[len("gitdir:"):].strip()))
         above = os.path.dirname(folder)
         if above == folder:
-            return False
+            return None
         folder = above
+
+
+def _head(repository):
+    """`(branch, commit)`; the branch is "" when none is checked out."""
+    head = _text(repository, "HEAD").strip()
+    if not head.startswith("ref:"):
+        return "", head if _HASH.match(head) else ""
+    name = head[len("ref:"):].strip()
+    commit = _text(repository, name).strip() or _text(_shared(repository), name).strip()
+    if not commit:
+        packed = re.search("^([0-9a-f]+) {}$".format(re.escape(name)), _text(_shared(repository), "packed-refs"), re.M)
+        commit = packed.group(1) if packed else ""
+    return name.replace("refs/heads/", "", 1), commit
+
+
+def _shared(repository):
+    """Where worktrees keep what they share: refs and config."""
+    return os.path.normpath(os.path.join(repository, _text(repository, "commondir").strip() or "."))
+
+
+def _text(folder, name):
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as source:
+            return source.read()
+    except OSError:
+        return ""
 
 
 def _git(folder, *arguments):

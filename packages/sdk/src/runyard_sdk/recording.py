@@ -17,9 +17,12 @@ class InRunRecorder:
     """
 
     def __init__(self, run_id, variables):
+        import atexit
+
         self._run_id = run_id
         self._journals, self._uploads = variables["RUNYARD_JOURNALS"], variables["RUNYARD_UPLOADS"]
         self.journal = FileJournal(self._journals, run_id, variables.get("RUNYARD_RANK", "0"))
+        atexit.register(self.journal.retry)
 
     def set_tags(self, tags):
         for key, value in tags.items():

@@ -82,7 +82,7 @@ class Run(RunLogging, RunFiles, RunLife, RunFamily):
 
         Raises RunEnvironmentException outside a run when `allow_offline` is False.
         """
-        if all(os.environ.get(name) for name in _CONTEXT_VARIABLES):
+        if all(name in os.environ for name in _CONTEXT_VARIABLES):
             from azureml.core._submitted_run import submitted_run
 
             return submitted_run()
