@@ -87,7 +87,7 @@ run.log("after", 1)
 
 
 def _warnings(run: Run) -> list[str]:
-    return [str(warning) for warning in run.get_details()["warnings"]]
+    return [str(warning) for warning in run.get_details().get("warnings", [])]
 
 
 def test_a_service_without_room_refuses_and_recovers(small_yard: Yard, small_disk: Path) -> None:

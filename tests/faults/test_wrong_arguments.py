@@ -101,10 +101,10 @@ def test_a_download_of_a_name_outside_the_run_is_refused(open_run: Run, tmp_path
     assert not (tmp_path / "got").exists()
 
 
-@pytest.mark.parametrize("target", ESCAPES)
+@pytest.mark.parametrize("target", ["../outside", "a/../../outside", "nul\0byte"])
 def test_an_upload_stays_inside_its_datastore(shared_yard: Yard, tmp_path: Path, target: str) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file.txt").write_text("x", encoding="utf-8")
     with pytest.raises((AzureMLException, ValueError)):
         shared_yard.workspace.get_default_datastore().upload(str(tmp_path / "data"), target_path=target)
-    assert not list(tmp_path.parent.rglob("outside*"))
+    assert not list(shared_yard.home.rglob("outside"))

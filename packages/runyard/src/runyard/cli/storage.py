@@ -13,7 +13,7 @@ def du(output: FormatOption = Format.TEXT) -> None:
     if output is Format.JSON:
         print_json(parts)
         return
-    rows = [[name, size_in_words(size)] for name, size in sorted(parts.items(), key=lambda item: -item[1])]
+    rows = [[name, size_in_words(size)] for name, size in sorted(parts.items(), key=lambda item: -item[1]) if size]
     print_table(["part", "size"], [*rows, ["total", size_in_words(sum(parts.values()))]], nothing="")
 
 

@@ -46,4 +46,7 @@ def error_in_words(run: Mapping[str, Any]) -> str:
 
 
 def value_in_words(value: Any) -> str:
+    """A metric's last value; rows, tables and images have none that fits here."""
+    if value is None:
+        return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

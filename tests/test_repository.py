@@ -1,0 +1,101 @@
+"""What the repository promises about itself: small files, documented commands and settings, nothing of one machine."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from runyard.cli.application import build_app
+
+REPOSITORY = Path(__file__).parents[1]
+LIMIT = 400
+EXCUSED: dict[str, int] = {}
+"""Files that may be longer, with their own limit: a reviewed decision, never a by-product."""
+
+
+def tracked(*patterns: str) -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--", *patterns], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    return [name for name in listed.stdout.split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+@pytest.mark.parametrize("name", tracked("*.py"))
+def test_files_stay_small(name: str) -> None:
+    lines = len((REPOSITORY / name).read_text(encoding="utf-8").splitlines())
+    assert lines <= EXCUSED.get(name, LIMIT), f"{name} has {lines} lines: split it by topic."
+
+
+def test_every_excuse_is_still_needed() -> None:
+    for name in EXCUSED:
+        assert len((REPOSITORY / name).read_text(encoding="utf-8").splitlines()) > LIMIT, name
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    empty_names = {"utils", "helpers", "common", "manager", "base", "misc", "util", "helper"}
+    ours = tracked("packages/*.py", "tests/*.py", "bench/*.py", "seeds/*.py")
+    assert not [name for name in ours if Path(name).stem.lstrip("_") in empty_names]
+
+
+# Put together here, so that this file does not find itself.
+OF_ONE_MACHINE = re.compile(r"(?<![\w./}$)\]])/(?:root|work|opt/wheels|opt/pypi)/[\w.]")
+REGISTRIES = re.compile("|".join(re.escape(f"{host}.org") for host in ("pypi", "pythonhosted", "npmjs", "anaconda")))
+
+
+@pytest.mark.parametrize("name", tracked())
+def test_nothing_of_one_machine_or_registry_is_written_down(name: str) -> None:
+    try:
+        text = (REPOSITORY / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return  # pictures and packed data hold no addresses that anybody reads
+    found = OF_ONE_MACHINE.search(text) or REGISTRIES.search(text)
+    assert found is None, f"{name}: ...{text[max(0, found.start() - 40) : found.end() + 40]!r}..."
+
+
+def headings(page: str) -> set[str]:
+    lines = (REPOSITORY / "docs" / page).read_text(encoding="utf-8").splitlines()
+    return {line.lstrip("#").strip() for line in lines if line.startswith("#")}
+
+
+def commands(group: object, path: str) -> list[str]:
+    inner = getattr(group, "commands", None)
+    if inner is None:
+        return [path]
+    return [command for name, child in inner.items() for command in commands(child, f"{path} {name}")]
+
+
+def all_commands() -> list[str]:
+    app: typer.Typer = build_app(in_terminal=False)
+    return commands(get_command(app), "runyard")
+
+
+@pytest.mark.parametrize("command", all_commands())
+def test_every_command_has_a_heading_in_the_docs(command: str) -> None:
+    assert command in headings("cli.md")
+
+
+def test_the_docs_name_no_command_that_is_gone() -> None:
+    documented = {heading for heading in headings("cli.md") if heading.startswith("runyard ")}
+    assert documented <= set(all_commands())
+
+
+def all_settings() -> set[str]:
+    """Every variable of ours that the sources read: quoted, or named by a settings table."""
+    found: set[str] = set()
+    for name in tracked("packages/*/src/*.py"):
+        found.update(re.findall(r"[\"'](RUNYARD_[A-Z_]+)[\"']", (REPOSITORY / name).read_text(encoding="utf-8")))
+    return found
+
+
+def test_every_setting_has_a_heading_in_the_docs() -> None:
+    settings = all_settings()
+    assert "RUNYARD_HOME" in settings
+    assert not settings - headings("settings.md")
+
+
+def test_the_pins_hold_no_address() -> None:
+    pins = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[\w.!+]+", line)] == []
