@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from azureml.train.estimator import Estimator
 
 from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from azureml.core.compute import AmlCompute, ComputeTarget
@@ -15,6 +14,7 @@ from azureml.exceptions import (
     TrainingException,
     UserErrorException,
 )
+from azureml.train.estimator import Estimator
 from tests.faults.yard import Yard, this_python
 
 ESCAPES = ("../outside", "a/../../outside", "/etc/passwd", "nul\0byte")

@@ -30,7 +30,10 @@ class Yard:
         (folder / "train.py").write_text(script, encoding="utf-8")
         options.setdefault("environment", this_python())
         return ScriptRunConfig(
-            source_directory=str(folder), script="train.py", arguments=[str(a) if isinstance(a, Path) else a for a in arguments], **options
+            source_directory=str(folder),
+            script="train.py",
+            arguments=[str(a) if isinstance(a, Path) else a for a in arguments],
+            **options,
         )
 
     def submit(self, script: str, *, arguments: tuple[Any, ...] = (), **options: Any) -> Run:
