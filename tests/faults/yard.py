@@ -29,12 +29,8 @@ class Yard:
         folder.mkdir(parents=True)
         (folder / "train.py").write_text(script, encoding="utf-8")
         options.setdefault("environment", this_python())
-        return ScriptRunConfig(
-            source_directory=str(folder),
-            script="train.py",
-            arguments=[str(a) if isinstance(a, Path) else a for a in arguments],
-            **options,
-        )
+        given = [str(argument) if isinstance(argument, Path) else argument for argument in arguments]
+        return ScriptRunConfig(source_directory=str(folder), script="train.py", arguments=given, **options)
 
     def submit(self, script: str, *, arguments: tuple[Any, ...] = (), **options: Any) -> Run:
         return self.submit_config(self.config(script, arguments=arguments, **options))
