@@ -13,6 +13,7 @@ from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpe
 from runyard.model.runs import AttemptId, RunId
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import attempt_folders
+from runyard.node.processes import carrying
 from tests.node.recording_service import RecordingService
 
 
@@ -25,8 +26,8 @@ def home(tmp_path):
         ask_agent(home, {"op": "exit"})
     for folder in attempt_folders(home):
         supervisor = folder.supervisor()
-        if supervisor is not None:
-            supervisor.send(signal.SIGKILL)
+        for process in {*carrying("RUNYARD_ATTEMPT", folder.attempt_id), *filter(None, [supervisor])}:
+            process.send(signal.SIGKILL)
 
 
 @pytest.fixture

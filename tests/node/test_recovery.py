@@ -1,9 +1,15 @@
 import os
 import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from runyard.engines.local import LocalEngine
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import AttemptFolder
+from runyard.planning.plan_json import plan_to_json
 from tests.node.conftest import a_plan, driver_log, is_running, pid_from
 
 WAITS_FOR_FILE = """
@@ -107,23 +113,43 @@ def test_submitting_an_attempt_twice_starts_one(submit, service, home):
     assert [report["state"] for report in service.reports].count("ended") == 1
 
 
-def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(submit, service, home, monkeypatch):
-    submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
-    old = ask_agent(home, {"op": "status"})["pid"]
-    newer = LocalEngine(home)
-    monkeypatch.setattr("runyard.node.version.VERSION", "older")
-    (home / "agent.json").unlink()
-    assert ask_agent(home, {"op": "exit"}) == {}
-    newer.warm()
-    assert ask_agent(home, {"op": "status"})["pid"] != old
+OLD_AGENT = """
+import sys
+from pathlib import Path
+import runyard.node.version
+runyard.node.version.VERSION = "0.0.1"
+from runyard.node.agent import main
+sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def old_agent(home):
+    is_ready, told = os.pipe()
+    agent = subprocess.Popen([sys.executable, "-c", OLD_AGENT, str(home), str(told)], pass_fds=(told,))
+    os.close(told)
+    assert os.read(is_ready, 1) == b"1"
+    os.close(is_ready)
+    yield agent
+    agent.kill()
+    agent.wait()
+
+
+def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(old_agent, service, home, engine):
+    folder = AttemptFolder(home, "run1.1")
+    folder.root.mkdir(parents=True)
+    folder.write("plan.json", plan_to_json(a_plan(service, WAITS_FOR_FILE)))
+    ask_agent(home, {"op": "start", "attempt": "run1.1"})
+    script = pid_from(service, "script")
+    engine.warm()
+    assert old_agent.wait() == 0
+    assert ask_agent(home, {"op": "status"})["pid"] != old_agent.pid
+    assert is_running(script)
     let_go(home)
     assert service.ended()["outcome"] == "completed"
 
 
 def test_many_threads_start_one_agent(service, home):
-    from concurrent.futures import ThreadPoolExecutor
-
     engines = [LocalEngine(home) for _ in range(6)]
     plans = [a_plan(service, "pass", attempt_id=f"run{n}.1") for n in range(6)]
     with ThreadPoolExecutor(6) as pool:

@@ -78,14 +78,16 @@ class Reports:
         self._logs.seal(run.id)
         self._nodes.release(run.id)
         status = _OUTCOMES[report["outcome"]]
-        changes: dict[str, Any] = {"message": "", "exit_facts": {name: report.get(name) for name in _EXIT_FACTS}}
+        changes: dict[str, Any] = {
+            "message": "",
+            "exit_facts": {name: report.get(name) for name in _EXIT_FACTS},
+            "warnings": (*run.warnings, *_warnings(run, report)),
+        }
         if report.get("error"):
             changes["error"] = self._error(report)
         if status not in NEXT[run.status]:
             status = RunStatus.FAILED if status is RunStatus.COMPLETED else status
         ended = self._runs.move(run, status, **changes)
-        if report.get("warnings"):
-            ended = self._runs.update(run.id, warnings=tuple(map(str, report["warnings"])))
         close_open_children(self._runs, ended)
         return ended
 
@@ -104,3 +106,8 @@ class Reports:
             },
             "time": self._clock.now().isoformat().replace("+00:00", "Z"),
         }
+
+
+def _warnings(run: RunRecord, report: Report) -> list[str]:
+    dropped = f"{run.dropped_points} logged points could not be written and were dropped."
+    return [*map(str, report.get("warnings") or ()), *([dropped] if run.dropped_points else [])]

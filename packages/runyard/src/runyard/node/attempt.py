@@ -12,6 +12,8 @@ from runyard.node.processes import ProcessId
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
+_RESERVE = ".reserve"
+RESERVE_BYTES = 1 << 20
 
 
 class AttemptFolder:
@@ -37,6 +39,22 @@ class AttemptFolder:
     def make_room(self) -> None:
         for folder in (self.work, self.std, self.journals, self.uploads):
             folder.mkdir(parents=True, exist_ok=True)
+
+    def hold_reserve(self) -> None:
+        """Keep room on the disk for the attempt's own end, whatever the script writes. OSError when there is none."""
+        fd = os.open(self.root / _RESERVE, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, RESERVE_BYTES)
+        finally:
+            os.close(fd)
+
+    def free_reserve(self) -> None:
+        (self.root / _RESERVE).unlink(missing_ok=True)
+
+    def free_bytes(self) -> int:
+        """Room on the attempt's disk."""
+        found = os.statvfs(self.root)
+        return found.f_bavail * found.f_frsize
 
     def read(self, name: str) -> Json | None:
         """The JSON object in that file, or None when there is no such file."""

@@ -5,9 +5,11 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from runyard.errors import BlobsMissing, Json, RunyardError
 from runyard.model.runs import RunId
+from runyard.node.event_loop import now
 from runyard.node.service_client import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -17,6 +19,7 @@ from runyard.node.service_client import (
 )
 
 _BATCH_FILES, _BATCH_BYTES = 1000, 256 << 20
+_PATIENCE_WHEN_FULL_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -33,21 +36,31 @@ class Parcel:
         return self.root / self.path
 
 
+class Mark(NamedTuple):
+    """What tells whether a file changed."""
+
+    size: int
+    modified_ns: int
+    inode: int
+
+
 class Courier:
     """Hands files over to the service in a thread of its own, so that a large one holds up no log line.
 
-    A file is sent again only when it changed since. `wake` is called after every batch.
+    A file is sent again only when it changed since. `wake` is called after every batch. Once `is_final` is set,
+    a file that no disk space was found for in a while is left out, and named in `refused` like any other.
     """
 
     def __init__(self, client: ServiceClient, wake: Callable[[], None]) -> None:
         self._client, self._wake = client, wake
         self._waiting: dict[Parcel, None] = {}
-        self._sent: dict[Parcel, tuple[int, int, int]] = {}
+        self._sent: dict[Parcel, Mark] = {}
         self._change = threading.Condition()
         self._is_busy = False
         self._shares_files: bool | None = None
         self.refused: dict[str, str] = {}
-        self.trouble = ""
+        self.is_final = False
+        self._full_since: float | None = None
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
         self._started = False
 
@@ -84,16 +97,25 @@ class Courier:
                 batch = self._next_batch()
             try:
                 self._deliver(batch)
-                pause, self.trouble = FIRST_PAUSE_SECONDS, ""
+                pause, self._full_since = FIRST_PAUSE_SECONDS, None
             except ServiceAway as e:
-                self.trouble = str(e)
+                batch = self._without_hopeless(batch) if e.is_full else batch
                 with self._change:
                     self._waiting = {**dict.fromkeys(batch), **self._waiting}
                     self._change.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    def _next_batch(self) -> dict[Parcel, tuple[int, int, int]]:
-        batch: dict[Parcel, tuple[int, int, int]] = {}
+    def _without_hopeless(self, batch: dict[Parcel, Mark]) -> dict[Parcel, Mark]:
+        """Room for the others, when the run has ended and the service's disk stays full: first the largest goes."""
+        self._full_since = self._full_since or now()
+        if not batch or not self.is_final or now() - self._full_since < _PATIENCE_WHEN_FULL_SECONDS:
+            return batch
+        largest = max(batch, key=lambda parcel: batch[parcel].size)
+        self.refused[largest.path] = f"The service has no disk space for its {batch[largest].size} bytes."
+        return {parcel: mark for parcel, mark in batch.items() if parcel is not largest}
+
+    def _next_batch(self) -> dict[Parcel, Mark]:
+        batch: dict[Parcel, Mark] = {}
         room = _BATCH_BYTES
         for parcel in list(self._waiting):
             first = next(iter(batch), parcel)
@@ -105,10 +127,10 @@ class Courier:
             mark = _mark(parcel)
             if mark is not None and self._sent.get(parcel) != mark:
                 batch[parcel] = mark
-                room -= mark[0]
+                room -= mark.size
         return batch
 
-    def _deliver(self, batch: dict[Parcel, tuple[int, int, int]]) -> None:
+    def _deliver(self, batch: dict[Parcel, Mark]) -> None:
         if not batch:
             return
         parcels = list(batch)
@@ -122,7 +144,7 @@ class Courier:
             if parcel.remove_after:
                 parcel.file.unlink(missing_ok=True)
 
-    def _deliver_halves(self, batch: dict[Parcel, tuple[int, int, int]], error: RunyardError) -> None:
+    def _deliver_halves(self, batch: dict[Parcel, Mark], error: RunyardError) -> None:
         """One bad file must not keep the others out."""
         if len(batch) == 1:
             parcel, mark = batch.popitem()
@@ -178,12 +200,12 @@ def is_sendable(file: Path, root: Path) -> bool:
         return False
 
 
-def _mark(parcel: Parcel) -> tuple[int, int, int] | None:
+def _mark(parcel: Parcel) -> Mark | None:
     try:
         found = os.stat(parcel.file)
     except OSError:
         return None
-    return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return Mark(found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def _entry(parcel: Parcel) -> list[str | int]:

@@ -35,8 +35,8 @@ def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
     return Ending("failed", phase, error={"code": code, "message": message})
 
 
-def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) -> Ending:
-    """What the wait status of the script and the last of its log tell."""
+def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, disk_is_full: bool) -> Ending:
+    """What the wait status of the script and the last of its log tell. A full disk may have swallowed the latter."""
     tail = last_of(log)
     code = os.waitstatus_to_exitcode(status)
     ending = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
@@ -50,6 +50,8 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) 
     else:
         raised = last_raised(tail)
         message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
+    if disk_is_full:
+        message = f"{message.rstrip('.')}. There is no space left on the node's disk: free some, or write less."
     ending.error = {"code": "UserError", "message": message}
     return ending
 

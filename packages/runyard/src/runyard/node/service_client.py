@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from runyard.errors import Json, RunyardError, from_wire
+from runyard.errors import Json, RunyardError, StorageFull, from_wire
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _RETRIED = {401, 408, 425, 429}
@@ -15,6 +15,10 @@ _RETRIED = {401, 408, 425, 429}
 
 class ServiceAway(Exception):
     """The service cannot take this now: not there, failing, or its disk is full. Worth asking again for ever."""
+
+    def __init__(self, reason: str, *, is_full: bool = False) -> None:
+        super().__init__(reason)
+        self.is_full = is_full
 
 
 class ServiceClient:
@@ -37,7 +41,7 @@ class ServiceClient:
         if status < 400:
             return answer
         if status in _RETRIED or status >= 500:
-            raise ServiceAway(_words(status, answer))
+            raise ServiceAway(_words(status, answer), is_full=status == StorageFull.status)
         raise _refusal(status, answer)
 
     def ask(self, method: str, path: str, body: Json | None = None) -> Json:

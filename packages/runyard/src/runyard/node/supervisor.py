@@ -14,7 +14,7 @@ from runyard.environments.uv import UvEnvironments
 from runyard.errors import EnvironmentFailed
 from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node import ending as ends
-from runyard.node.attempt import AttemptFolder
+from runyard.node.attempt import RESERVE_BYTES, AttemptFolder
 from runyard.node.collection import Collection
 from runyard.node.courier import Courier
 from runyard.node.deliveries import Deliveries
@@ -131,6 +131,7 @@ class Supervisor:
     def _run_script(self, prepared: Prepared) -> Ending:
         specs = self._plan.nodes[0].processes
         kills_before = out_of_memory_kills()
+        self._folder.hold_reserve()
         self._folder.write("process.json", {"at": time.time()})
         try:
             pids = {start_script(self._folder, self._plan, spec, prepared, self._sdk): spec for spec in specs}
@@ -162,10 +163,16 @@ class Supervisor:
         statuses = {pid: self._loop.exit_status(pid) for pid in pids}
         pid = next((pid for pid, status in statuses.items() if status), next(iter(pids)))
         return ends.ended_by_itself(
-            statuses[pid] or 0, log_file(self._folder, pids[pid]), rank=pids[pid].rank, memory_ran_out=memory_ran_out
+            statuses[pid] or 0,
+            log_file(self._folder, pids[pid]),
+            rank=pids[pid].rank,
+            memory_ran_out=memory_ran_out,
+            disk_is_full=self._folder.free_bytes() < RESERVE_BYTES,
         )
 
     def _finish(self, ending: Ending) -> None:
+        self._folder.free_reserve()
+        self._courier.is_final = True
         try:
             self._folder.write("result.json", vars(ending), durable=True)
         except OSError as e:
