@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runyard.blobs.files import FileBlobStore
@@ -13,10 +14,12 @@ from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.gpus import find_gpus
 from runyard.engines.local import LocalEngine
+from runyard.environments.cache import prune
 from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
 from runyard.model.assets import AssetKind
+from runyard.node.data_cache import DataCache
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
@@ -37,7 +40,7 @@ from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Tokens
-from runyard.services.upkeep import Upkeep
+from runyard.services.upkeep import Cache, Upkeep
 from runyard.services.workspaces import Workspaces
 from runyard.settings import Settings
 from runyard.stores.sql import Stores, open_stores
@@ -150,7 +153,7 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         computes=Computes(stores.assets, stores.nodes),
         datastores=base.datastores,
         secrets=Secrets(stores.assets, workspaces, key_file=home / "secrets.key"),
-        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock),
+        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home)),
         overviews=Overviews(runs, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
@@ -158,6 +161,15 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         run_store=base.runs,
         log_store=base.logs,
     )
+
+
+def _caches(home: Path) -> dict[str, Cache]:
+    """What `runyard gc` may remove by its age alone."""
+    environments = home / "environments"
+    return {
+        "data-cache": DataCache(home / "data-cache").prune,
+        "environments": lambda older_than: prune(environments, older_than=older_than),
+    }
 
 
 def _asset_rules(base: Foundation, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:

@@ -21,13 +21,13 @@ def gc(
     older_than_days: Annotated[float, typer.Option("--older-than", min=0, help="Days since last use.")] = 7.0,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Free disk: blobs nothing refers to, work folders of ended runs, caches that were not used lately.
+    """Free disk: blobs nothing refers to, work folders of ended runs, environments and fetched data not used lately.
 
-    Run history, models and data are never touched.
+    Run history, models and datastores are never touched. What goes from the caches is made again when a run needs it.
     """
-    freed: dict[str, int] = connect().post("/gc", {"older_than_seconds": older_than_days * 86400})
+    freed: dict[str, dict[str, int]] = connect().post("/gc", {"older_than_seconds": older_than_days * 86400})
     if output is Format.JSON:
         print_json(freed)
         return
-    rows = [[name, size_in_words(size)] for name, size in freed.items()]
-    print_table(["part", "freed"], rows, nothing="Nothing to free.")
+    rows = [[part, str(what["count"]), size_in_words(what["bytes"])] for part, what in freed.items() if what["count"]]
+    print_table(["part", "removed", "freed"], rows, nothing="Nothing to free.")

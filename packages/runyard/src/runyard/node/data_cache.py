@@ -2,9 +2,11 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 from runyard.environments.durable import locked, locked_if_free, write_beside
@@ -50,12 +52,16 @@ class DataCache:
         for _, size, folder in used:
             if excess <= 0:
                 break
-            with locked_if_free(folder.with_name(f"{folder.name}.lock")) as free:
-                if free:
-                    removed.append(shown(json.loads((folder / "facts.json").read_bytes())["url"]))
-                    shutil.rmtree(folder)
-                    excess -= size
+            if address := _removed(folder):
+                removed.append(address)
+                excess -= size
         return removed
+
+    def prune(self, older_than: timedelta) -> list[str]:
+        """Remove the entries that no run asked for since then; returns their addresses."""
+        limit = time.time() - older_than.total_seconds()
+        used = list(self._entries())
+        return [address for used_at, _, folder in used if used_at <= limit and (address := _removed(folder))]
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
         for folder in self._root.glob("*/"):
@@ -71,6 +77,19 @@ class DataCache:
         if setting and not setting.isdigit():
             raise InvalidArgument(f"{LIMIT_SETTING} is {setting!r}.", hint="Set it to a number of bytes.")
         return int(setting) if setting else min(MOST_BYTES, shutil.disk_usage(self._root).total // 4)
+
+
+def _removed(folder: Path) -> str | None:
+    """The address that was kept there; None when a run is reading it or another process was first."""
+    with locked_if_free(folder.with_name(f"{folder.name}.lock")) as free:
+        if not free:
+            return None
+        try:
+            address = shown(json.loads((folder / "facts.json").read_bytes())["url"])
+        except FileNotFoundError:
+            return None
+        shutil.rmtree(folder)
+        return address
 
 
 class _Entry:

@@ -1,7 +1,7 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,16 +17,31 @@ from runyard.services.tokens import run_of
 
 @dataclass(frozen=True)
 class Freed:
-    blobs: int
-    attempts: int
+    count: int
     bytes: int
 
 
-class Upkeep:
-    """How much the home holds, and letting go of what nothing names any more."""
+Cache = Callable[[timedelta], list[str]]
+"""Removes what was not used for that long and can be made again; answers with the names of what went."""
 
-    def __init__(self, home: Path, runs: RunStore, files: FileStore, blobs: BlobStore, clock: Clock) -> None:
+
+class Upkeep:
+    """How much the home holds, and letting go of what nothing names any more.
+
+    `caches` are parts of the home that can be made again, by their names there.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        runs: RunStore,
+        files: FileStore,
+        blobs: BlobStore,
+        clock: Clock,
+        caches: Mapping[str, Cache],
+    ) -> None:
         self._home, self._runs, self._files, self._blobs, self._clock = home, runs, files, blobs, clock
+        self._caches = caches
 
     def used(self) -> dict[str, int]:
         """Bytes per part of the home, by its name there."""
@@ -35,15 +50,26 @@ class Upkeep:
                 entry.name: _bytes_below(Path(entry.path)) for entry in sorted(entries, key=lambda entry: entry.name)
             }
 
-    def collect(self, older_than: timedelta) -> Freed:
-        """Remove blobs nothing names and folders of attempts long ended. Never what a run that goes on may need."""
-        count, size = self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds())
-        attempts = 0
+    def collect(self, older_than: timedelta) -> dict[str, Freed]:
+        """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
+        asked for since. Never what a run that goes on may need."""
+        freed = {
+            "attempts": self._collect_attempts(older_than),
+            "blobs": Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds())),
+        }
+        for part, remove_unused in self._caches.items():
+            before = _bytes_below(self._home / part)
+            removed = remove_unused(older_than)
+            freed[part] = Freed(len(removed), max(0, before - _bytes_below(self._home / part)))
+        return freed
+
+    def _collect_attempts(self, older_than: timedelta) -> Freed:
+        count = size = 0
         for folder in self._dead_attempts(older_than):
             size += _bytes_below(folder)
-            attempts += 1
+            count += 1
             shutil.rmtree(folder, ignore_errors=True)
-        return Freed(blobs=count, attempts=attempts, bytes=size)
+        return Freed(count, size)
 
     def _dead_attempts(self, older_than: timedelta) -> Iterator[Path]:
         root = self._home / "attempts"
