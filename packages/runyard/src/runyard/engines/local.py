@@ -28,7 +28,7 @@ class LocalEngine:
     """
 
     def __init__(self, home: Path, *, max_nodes: int = 64) -> None:
-        self._home, self._version = home, node_version()
+        self._home = home
         self._starting = threading.Lock()
         self._agent_process: subprocess.Popen[bytes] | None = None
         self._checked = False
@@ -79,11 +79,11 @@ class LocalEngine:
             return ask_agent(self._home, request)
 
     def _ensure_agent(self) -> None:
-        """An agent of another version is asked to leave; the supervisors it forked live on."""
+        """An agent of another version than the one installed is asked to leave; its supervisors live on."""
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             try:
-                if ask_agent(self._home, {"op": "status"})["version"] == self._version:
+                if ask_agent(self._home, {"op": "status"})["version"] == node_version():
                     self._checked = True
                     return
                 ask_agent(self._home, {"op": "exit"})

@@ -142,17 +142,15 @@ class Supervisor:
         self._deliveries.report("running", pid=next(iter(pids)), started_at=started_at, lock=prepared.lock)
         limit = self._plan.max_seconds
         self._wait_until(lambda: self._is_decided(pids), None if limit is None else now() + limit)
+        if self._is_decided(pids):  # also when a cancel came in the same moment: it changed nothing
+            ending = self._ended(pids, out_of_memory_kills() > kills_before)
+            self._tree.end(self._plan.cancel_grace_seconds, strays=False)
+            return ending
+        grace = self._plan.cancel_grace_seconds if self._cancel_grace is None else self._cancel_grace
+        self._tree.end(grace)
         if self._cancel_grace is not None:
-            self._tree.end(self._cancel_grace)
             return ends.canceled("Running")
-        if not self._is_decided(pids):
-            self._tree.end(self._plan.cancel_grace_seconds)
-            return ends.canceled(
-                "Running", f"The run took longer than max_run_duration_seconds ({limit}) and was ended."
-            )
-        ending = self._ended(pids, out_of_memory_kills() > kills_before)
-        self._tree.end(self._plan.cancel_grace_seconds, strays=False)
-        return ending
+        return ends.canceled("Running", f"The run took longer than max_run_duration_seconds ({limit}) and was ended.")
 
     def _is_decided(self, pids: dict[int, ProcessSpec]) -> bool:
         """All processes have ended, or one has failed."""
