@@ -15,7 +15,7 @@ class Submitter:
         self.client = client
         self._count = 0
 
-    def submit(self, script: str, target: str = "local", **definition: Any) -> str:
+    def submit(self, script: str, target: str = "local", *, parent_id: str = "", **definition: Any) -> str:
         self._count += 1
         run_id = f"{self.client.workspace}_{self._count}"
         sha256 = self.client.put_blob(script.encode())
@@ -26,6 +26,7 @@ class Submitter:
         body = {
             "run_id": run_id,
             "type": "azureml.scriptrun",
+            "parent_id": parent_id,
             "snapshot": [["train.py", sha256, len(script), 0o644]],
             "definition": {
                 "script": "train.py",

@@ -36,6 +36,17 @@ def test_a_running_run_is_canceled(submitter: Submitter):
     assert "CancelRequested" in submitter.statuses(run_id)
 
 
+def test_a_canceled_run_takes_the_runs_it_submitted_along(submitter: Submitter):
+    parent = submitter.submit("import time; time.sleep(600)")
+    child = submitter.submit("import time; time.sleep(600)", parent_id=parent)
+    submitter.wait_for(child, "Running")
+    submitter.cancel(parent)
+    assert submitter.ended(parent)["status"] == submitter.ended(child)["status"] == "Canceled"
+    submission = {"run_id": f"{parent}-late", "parent_id": parent, "definition": {"target": "local", "command": "true"}}
+    refused = submitter.client.refusal("POST", f"{submitter.client.here}/experiments/moves/runs", submission)
+    assert parent in refused["problem"]
+
+
 def test_a_cancel_right_after_the_submit_takes(submitter: Submitter):
     run_id = submitter.submit("import time; time.sleep(600)")
     submitter.cancel(run_id)

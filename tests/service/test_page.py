@@ -61,6 +61,26 @@ def test_it_shows_the_run_and_lets_nothing_of_it_become_markup(client, page):
     assert all(re.fullmatch(r"[\d., ]+", points) for points in drawn)
 
 
+def test_metrics_that_are_no_numbers_show_their_newest_value(client):
+    run_id = client.interactive_run(f"shown-{client.workspace}")["id"]
+    lines = (
+        b'["m","word","good",null,1.0]\n["m","gap",NaN,null,1.0]\n["r","conf",{"a":1,"b":0.25},1.0]\n'
+        b'["r","conf",{"a":2,"b":0.5},1.0]\n["t","table",{"x":[1,7],"y":["p","q"]},1.0]\n'
+    )
+    client.post(f"/runs/{run_id}/journals/{run_id}~0-1-a", lines)
+    shown = client.get(f"/runs/{run_id}?metrics=1")
+    assert shown["metrics"] == {
+        "word": "good",
+        "gap": "nan",
+        "conf": {"a": 2, "b": 0.5},
+        "table": {"x": 7, "y": "q"},
+    }
+    address = urlsplit(shown["web_view"])
+    text = client.ask("GET", f"{address.path}?{address.query}", authorization="").body.decode()
+    for cell in ("good", "nan", "a=2, b=0.5", "x=7, y=q"):
+        assert f"<td>{cell}</td>" in text
+
+
 def test_its_policy_allows_no_script_and_nothing_from_elsewhere(client, page):
     headers = client.ask("GET", page, authorization="").headers
     policy = headers["content-security-policy"]

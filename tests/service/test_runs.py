@@ -57,6 +57,19 @@ def test_a_run_is_deleted_once_it_has_ended(client):
     assert client.refusal("GET", "/runs/gone-1")["code"] == "not_found"
 
 
+def test_a_deleted_run_takes_its_children_along_once_all_have_ended(client):
+    client.interactive_run("tree-1")
+    client.interactive_run("tree-2", parent_id="tree-1")
+    client.patch("/runs/tree-1", {"status": "Completed"})
+    client.interactive_run("tree-3", parent_id="tree-2")
+    refused = client.refusal("DELETE", "/runs/tree-1")
+    assert (refused["code"], "tree-3" in refused["problem"]) == ("conflict", True)
+    client.patch("/runs/tree-3", {"status": "Completed"})
+    client.delete("/runs/tree-1")
+    for gone in ("tree-1", "tree-2", "tree-3"):
+        assert client.refusal("GET", f"/runs/{gone}")["code"] == "not_found"
+
+
 def test_a_listing_goes_on_where_it_stopped(client):
     for number in range(5):
         client.interactive_run(f"page-{client.workspace}-{number}")

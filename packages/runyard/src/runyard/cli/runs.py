@@ -107,7 +107,7 @@ def wait(
 
 @app.command()
 def cancel(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
-    """Stop a run and everything it started. A run that has ended is left as it is."""
+    """Stop a run, the processes and the child runs that it started. A run that has ended is left as it is."""
     record = connect().post(f"/runs/{quoted(run)}/cancel")
     if output is Format.JSON:
         print_json(record)
@@ -121,7 +121,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Remove a run with its logs, metrics and files. Models registered from it stay."""
+    """Remove a run and its children with their logs, metrics and files. Models registered from them stay."""
     service = connect()
     service.get(f"/runs/{quoted(run)}")
     if not yes:

@@ -46,7 +46,9 @@ def error_in_words(run: Mapping[str, Any]) -> str:
 
 
 def value_in_words(value: Any) -> str:
-    """A metric's last value; rows, tables and images have none that fits here."""
+    """A metric's newest value; of a row or a table, its last row."""
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={value_in_words(cell)}" for name, cell in value.items())
     return f"{value:.6g}" if isinstance(value, float) else str(value)

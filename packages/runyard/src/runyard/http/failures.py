@@ -52,9 +52,15 @@ async def _not_valid(request: Request, error: Exception) -> Response:
 async def _from_routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return answer(NotFound("There is no such route.", hint="Is the client newer than the service?"))
+        return answer(_no_route(request))
     body = to_wire(InvalidArgument(f"{error.detail}."))
     return Json(body, status_code=error.status_code, headers=error.headers)
+
+
+def _no_route(request: Request) -> RunyardError:
+    if b"%2f" in request.scope.get("raw_path", b"").lower():
+        return NotFound("There is nothing of that name: it holds a '/', which no id or name does.")
+    return NotFound("There is no such route.", hint="Is the client newer than the service?")
 
 
 async def _from_the_disk(request: Request, error: Exception) -> Response:

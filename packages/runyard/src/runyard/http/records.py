@@ -25,7 +25,7 @@ class RunWire:
         shown["phases"] = self._services.runs.history(run).phases
         shown["log_files"] = self._services.runs.log_paths(run.id)
         if metrics:
-            shown["metrics"] = self.last_values([run])[run.id]
+            shown["metrics"] = self._services.metrics.last_values(run.id)
         return shown
 
     def short(self, run: RunRecord) -> dict[str, Any]:
@@ -35,6 +35,7 @@ class RunWire:
         return shown
 
     def last_values(self, runs: list[RunRecord]) -> dict[str, dict[str, float | None]]:
+        """None for a metric that holds no numbers: a listing does not read whole metrics."""
         found = self._services.runs.summaries([run.id for run in runs])
         return {run.id: {one.name: one.last for one in found.get(run.id, ())} for run in runs}
 

@@ -47,7 +47,7 @@ class EnvironmentSpec:
     constraints: tuple[str, ...] = ()
     build_constraints: tuple[str, ...] = ()
     choices: tuple[tuple[str, ...], ...] = ()
-    """Sets of requirements, best first: the first set that can be had joins `requirements` (a CPU build, else the usual one)."""
+    """Sets of requirements, best first: the first that can be had joins `requirements` (a CPU build, else any)."""
     notes: tuple[str, ...] = ()
     """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
 

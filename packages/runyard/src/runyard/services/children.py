@@ -15,6 +15,14 @@ def children_of(runs: RunStore, parent: RunRecord) -> list[RunRecord]:
     return found
 
 
+def descendants_of(runs: RunStore, ancestor: RunRecord) -> list[RunRecord]:
+    """Children, their children and so on, each after its parent."""
+    found: list[RunRecord] = []
+    for child in children_of(runs, ancestor):
+        found += [child, *descendants_of(runs, child)]
+    return found
+
+
 def is_descendant(runs: RunStore, run: RunRecord, ancestor_id: RunId) -> bool:
     """Whether `run` is that run or came from it, however far down."""
     while run.id != ancestor_id:

@@ -1,11 +1,13 @@
 import json
+import math
 import sys
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
 
-from runyard.model.metrics import MetricSeries
+from runyard.model.metrics import MetricKind, MetricSeries
 from runyard.model.runs import RunId
 from runyard.ports.stores import MetricStore, RunStore
 from runyard.services.children import children_of
@@ -27,8 +29,26 @@ class Metrics:
             found.update(self.series(child.id, name, children=True))
         return found
 
+    def last_values(self, run_id: RunId) -> dict[str, Any]:
+        """The newest value of each metric: a number, a text, or the last row of a row or table as a dict."""
+        return {one.name: last_value(one) for one in self._metrics.series(run_id)}
+
     def packed(self, run_id: RunId, name: str | None = None, *, children: bool = False) -> bytes:
         return pack(self.series(run_id, name, children=children))
+
+
+def last_value(series: MetricSeries) -> Any:
+    """As `Metrics.last_values`. What JSON has no number for is a text."""
+    last = series.values[-1]
+    if series.kind is MetricKind.TABLE:
+        last = {column: cells[-1] for column, cells in last.items() if cells}
+    if isinstance(last, dict):
+        return {column: _storable(cell) for column, cell in last.items()}
+    return _storable(last)
+
+
+def _storable(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def pack(found: dict[RunId, Sequence[MetricSeries]]) -> bytes:

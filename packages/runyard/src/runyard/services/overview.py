@@ -1,12 +1,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from runyard.model.metrics import MetricKind, MetricSeries, MetricSummary
 from runyard.model.runs import RunId, RunRecord
 from runyard.services.files import ListedFile, RunFiles
 from runyard.services.following import streamed_log
 from runyard.services.logs import Logs
-from runyard.services.metrics import Metrics
+from runyard.services.metrics import Metrics, last_value
 from runyard.services.runs import RunHistory, Runs
 
 TAIL_BYTES = 32 * 1024
@@ -18,6 +19,8 @@ NUMBERED_TYPES = frozenset({"i", "f"})
 @dataclass(frozen=True)
 class MetricOverview:
     summary: MetricSummary
+    last: Any
+    """As `Metrics.last_values` has it."""
     values: Sequence[float]
     """All of them in order, for a plot; empty when they are no numbers."""
 
@@ -60,7 +63,8 @@ class Overviews:
     def _metric_overviews(self, run_id: RunId) -> list[MetricOverview]:
         summaries = list(self._runs.summaries([run_id]).get(run_id, ()))[:MOST_METRICS]
         series = {(one.name, one.kind): one for one in self._metrics.series(run_id)[run_id]}
-        return [MetricOverview(one, _numbers(series.get((one.name, one.kind)))) for one in summaries]
+        found = [(one, series.get((one.name, one.kind))) for one in summaries]
+        return [MetricOverview(summary, last_value(one), _numbers(one)) for summary, one in found if one]
 
     def _tail(self, run_id: RunId) -> LogTail | None:
         sizes = self._logs.sizes(run_id)
@@ -74,7 +78,7 @@ class Overviews:
         return LogTail(path, data.decode("utf-8", "replace"), is_cut)
 
 
-def _numbers(series: MetricSeries | None) -> Sequence[float]:
-    if series is None or series.kind not in (MetricKind.SCALAR, MetricKind.LIST) or series.type not in NUMBERED_TYPES:
+def _numbers(series: MetricSeries) -> Sequence[float]:
+    if series.kind not in (MetricKind.SCALAR, MetricKind.LIST) or series.type not in NUMBERED_TYPES:
         return ()
     return series.values

@@ -1,8 +1,9 @@
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.errors import Conflict, InvalidArgument
+from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.metrics import MetricSummary
 from runyard.model.names import check_text
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
@@ -10,7 +11,7 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import MetricStore, RunStore
-from runyard.services.children import close_open_children
+from runyard.services.children import close_open_children, descendants_of
 from runyard.services.phases import Phase, phases_of
 
 TRIES_AGAINST_OTHER_WRITERS = 20
@@ -75,19 +76,38 @@ class Runs:
         raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
 
     def cancel(self, run_id: RunId) -> RunRecord:
-        """Begin to stop it; quiet when it has ended."""
+        """Begin to stop it and the runs that came from it; quiet when it has ended."""
         seen = self._runs.get(run_id)
         if seen.status.is_terminal:
             return seen
-        if seen.is_interactive:
-            return self.end(run_id, RunStatus.CANCELED.value)
-        self._mover.cancel(run_id)
+        self._cancel_one(seen)
+        for below in descendants_of(self._runs, seen):
+            self._cancel_one(below)
         return self._runs.get(run_id)
 
     def delete(self, run_id: RunId) -> None:
-        """Remove a finished run with its logs; quiet when gone."""
-        self._runs.delete(run_id)
-        self._logs.delete(run_id)
+        """Remove a finished run and the runs that came from it, with their logs; quiet when gone."""
+        try:
+            run = self._runs.get(run_id)
+        except NotFound:
+            return
+        doomed = [run, *descendants_of(self._runs, run)]
+        for one in doomed:
+            if not one.status.is_terminal:
+                whose = "" if one.id == run_id else f", which came from {run_id!r},"
+                raise Conflict(f"Run {one.id!r}{whose} is still going on.", hint="Cancel it first.")
+        for one in reversed(doomed):
+            self._runs.delete(one.id)
+            self._logs.delete(one.id)
+
+    def _cancel_one(self, run: RunRecord) -> None:
+        if run.status.is_terminal:
+            return
+        if run.is_interactive:
+            with suppress(Conflict):  # its script ended it meanwhile
+                self.end(run.id, RunStatus.CANCELED.value)
+        else:
+            self._mover.cancel(run.id)
 
     def has_unfinished(self) -> bool:
         """Whether a run that we started goes on; interactive ones end when their script says so, perhaps never."""

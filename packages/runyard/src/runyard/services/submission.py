@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_run_id
@@ -15,6 +15,7 @@ from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
 UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
+CANCELED = frozenset({RunStatus.CANCEL_REQUESTED, RunStatus.CANCELED})
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Submissions:
         self, run_id: RunId, workspace: str, experiment: str, asked: Submission, snapshot: Snapshot | None
     ) -> RunRecord:
         now = self._clock.now()
-        parent = self._parent(asked.parent_id, workspace)
+        parent = self._parent(asked, workspace)
         target = INTERACTIVE_TARGET if asked.is_interactive else target_of(asked.definition)
         properties = dict(asked.properties)
         if snapshot is not None:
@@ -130,12 +131,14 @@ class Submissions:
             properties=properties,
         )
 
-    def _parent(self, parent_id: RunId | None, workspace: str) -> RunRecord | None:
-        if parent_id is None:
+    def _parent(self, asked: Submission, workspace: str) -> RunRecord | None:
+        if asked.parent_id is None:
             return None
-        parent = self._runs.get(parent_id)
+        parent = self._runs.get(asked.parent_id)
         if parent.workspace != workspace:
             raise InvalidArgument(
-                f"The parent run {parent_id!r} is in workspace {parent.workspace!r}, not in {workspace!r}."
+                f"The parent run {parent.id!r} is in workspace {parent.workspace!r}, not in {workspace!r}."
             )
+        if not asked.is_interactive and parent.status in CANCELED:
+            raise Conflict(f"The parent run {parent.id!r} was canceled, and its children with it.")
         return parent

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote
 
 from runyard.http.page.markup import Markup, joined, tag
@@ -13,6 +14,7 @@ from runyard.services.phases import Phase
 from runyard.services.runs import RunHistory
 
 NOTHING = Markup("")
+MOST_VALUE_CHARACTERS = 200
 
 
 def heading(run: RunRecord) -> Markup:
@@ -64,7 +66,7 @@ def metrics(several: Sequence[MetricOverview]) -> Markup:
     rows = [
         (
             one.summary.name,
-            number(one.summary.last),
+            value(one.last),
             number(one.summary.minimum),
             number(one.summary.maximum),
             one.summary.count,
@@ -124,6 +126,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
 
 def file_link(run_id: str, key: str) -> Callable[[str], str]:
     return lambda path: f"/runs/{quote(run_id, safe='')}/files/{quote(path)}?key={key}"
+
+
+def value(given: Any) -> str:
+    """The newest value of a metric, on one line: a row as its cells, a long text by its beginning."""
+    if isinstance(given, dict):
+        return ", ".join(f"{name}={value(cell)}" for name, cell in given.items())[:MOST_VALUE_CHARACTERS]
+    return number(given) if isinstance(given, float) else str(given)[:MOST_VALUE_CHARACTERS]
 
 
 def number(value: float | None) -> str:
