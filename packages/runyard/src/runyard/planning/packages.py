@@ -1,7 +1,7 @@
 """From the names users write (conda's, azureml's) to requirements of the Python package index."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from runyard.errors import InvalidArgument
@@ -42,7 +42,7 @@ NOT_ON_PYPI = re.compile(
 )
 AZUREML = re.compile(r"(azureml|azure-ml)(-[a-z0-9-]+)?")
 # What these packages brought along for scripts, by extra; "" is what came without any.
-AZUREML_BRINGS = {
+AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "azureml-dataprep": {"pandas": ("pandas", "pyarrow"), "fuse": (), "parquet": ("pyarrow",)},
     "azureml-dataset-runtime": {
         "": ("pyarrow",),
