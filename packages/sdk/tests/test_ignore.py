@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -46,10 +47,8 @@ class AgainstGitItself(unittest.TestCase):
 
 def left_in_by_git(folder):
     subprocess.check_call(["git", "init", "-q", folder])
-    said = subprocess.check_output(["git", "ls-files", "-z", "--cached", "--others", "--exclude-per-directory=.gitignore"],
+    said = subprocess.check_output(["git", "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"],
                                    cwd=folder)
-    import shutil
-
     shutil.rmtree(os.path.join(folder, ".git"))
     return sorted(said.decode("utf-8").strip("\0").split("\0")) if said else []
 

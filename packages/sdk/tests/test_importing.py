@@ -19,8 +19,8 @@ def run_python(code, path=(SOURCE,), **variables):
 
 class ImportingTheSdk(unittest.TestCase):
     def test_loads_none_of_the_slow_modules(self):
-        code = "import sys; from azureml.core import *; print(*[name for name in {!r} if name in sys.modules])".format(SLOW)
-        self.assertEqual(run_python(code), (0, ""))
+        code = "import sys; from azureml.core import *; print(*[name for name in {!r} if name in sys.modules])"
+        self.assertEqual(run_python(code.format(SLOW)), (0, ""))
 
     def test_a_workspace_loads_urllib_request_because_scripts_lean_on_it(self):
         record = {"name": "default", "id": "1", "subscription_id": "s", "resource_group": "r", "location": "l"}

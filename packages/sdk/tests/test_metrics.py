@@ -49,7 +49,8 @@ class ShapesOfGetMetrics(unittest.TestCase):
                          {"r": {"x": [1, 3], "y": [2, 4]}})
 
     def test_a_table_keeps_its_columns_and_one_of_one_row_has_scalars(self):
-        self.assertEqual(self.shape(("t", "table", "j", [{"x": [1, 2], "y": [3, 4]}])), {"t": {"x": [1, 2], "y": [3, 4]}})
+        table = {"x": [1, 2], "y": [3, 4]}
+        self.assertEqual(self.shape(("t", "table", "j", [table])), {"t": table})
         self.assertEqual(self.shape(("t", "table", "j", [{"x": [1], "y": [3]}])), {"t": {"x": 1, "y": 3}})
 
     def test_an_image_is_the_address_of_its_artifact(self):

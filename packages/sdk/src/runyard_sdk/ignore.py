@@ -1,4 +1,4 @@
-"""Which files of a source folder stay behind: gitignore rules, from the folder's own `.amlignore`, else `.gitignore`."""
+"""What of a source folder stays behind: gitignore rules, from the folder's own `.amlignore`, else `.gitignore`."""
 
 import os
 import re

@@ -1,1 +1,1 @@
-from azureml.exceptions import *
+from azureml.exceptions import *  # noqa: F403

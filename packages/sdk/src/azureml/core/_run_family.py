@@ -51,9 +51,9 @@ class RunFamily:
     def _new_child(self, facts, outputs=None):
         import os
 
-        body = {"run_id": facts.get("run_id") or uuid4(), "type": "azureml.interactive", "definition": {}, "properties": {},
-                "tags": facts.get("tags") or {}, "display_name": facts.get("display_name"), "parent_id": self.id,
-                "interactive": True}
+        body = {"run_id": facts.get("run_id") or uuid4(), "type": "azureml.interactive", "definition": {},
+                "properties": {}, "tags": facts.get("tags") or {}, "display_name": facts.get("display_name"),
+                "parent_id": self.id, "interactive": True}
         child = self._of_record(send(self.experiment, body))
         if outputs:
             os.makedirs(outputs, exist_ok=True)

@@ -143,7 +143,7 @@ def files_below(folder, name):
 
 def _checked_artifact(name):
     if not isinstance(name, str) or not name.strip("/") or "\0" in name:
-        raise UserErrorException("name must be a path inside the run such as 'outputs/model.pkl', got {!r}.".format(name))
+        raise UserErrorException("name must be a path in the run such as 'outputs/model.pkl', got {!r}.".format(name))
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or not parts:
         raise UserErrorException("name must stay inside the run: no leading '/' and no '..', got {!r}.".format(name))

@@ -18,7 +18,8 @@ class WorkspaceAssets:
         from azureml._assets import list_assets
         from azureml.core.datastore import Datastore
 
-        return {asset["name"]: Datastore.get(self, asset["name"]) for asset in list_assets(self, "datastores", latest=True)}
+        names = [asset["name"] for asset in list_assets(self, "datastores", latest=True)]
+        return {name: Datastore.get(self, name) for name in names}
 
     @property
     def datasets(self):
