@@ -51,6 +51,8 @@ def test_a_script_that_fills_the_disk_hears_so_and_others_keep_theirs(small_yard
     assert run.get_status() == "Failed"
     assert re.search("(?i)no space|disk", message_of(run))
     assert before.get_metrics() == {"kept": 1}
+    assert "outputs/big" in run.get_file_names(), "what the script had written is handed over all the same"
+    small_yard.delete(run)
     assert small_yard.finish("print('there is room again')").get_status() == "Completed"
 
 

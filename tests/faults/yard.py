@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig, Workspace
+from runyard_sdk.client import Client, quoted
 
 DEADLINE_SECONDS = 120
 ENDED = ("Completed", "Failed", "Canceled")
@@ -41,6 +42,12 @@ class Yard:
     def finish(self, script: str, **options: Any) -> Run:
         """Submit and wait for any end, good or bad."""
         return ended(self.submit(script, **options))
+
+    def delete(self, run: Run) -> None:
+        """As `runyard runs delete` and `runyard gc` do."""
+        service = Client()
+        service.delete("/runs/" + quoted(run.id))
+        service.post("/gc", {"older_than_seconds": 0})
 
     def restart(self) -> None:
         """Any call of the SDK starts a service where there is none."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from runyard.blobs.copying import SMALL_BYTES, copy_large, start_writing_out
+from runyard.blobs.copying import SMALL_BYTES, copy_large, hash_of, start_writing_out
 from runyard.blobs.disk import sync_folder, write_all
 from runyard.blobs.sources import opened_source
 from runyard.errors import InvalidArgument
@@ -40,9 +40,11 @@ class Arrivals:
         for fd, name in list(self._unfinished):
             self._abandon(fd, name)
 
-    def add_file(self, path: Path) -> tuple[str, int]:
+    def add_file(self, path: Path, *, is_final: bool = False) -> tuple[str, int]:
         """sha256 and size of the file; what lies here already is not written again."""
         with opened_source(path) as (source, _):
+            if is_final and (linked := self._linked(path, source)) is not None:
+                return self._add_whole(*linked, hash_of(linked[0]))
             data = os.pread(source, SMALL_BYTES + 1, 0)
             if len(data) > SMALL_BYTES:
                 return self._add_large(source)
@@ -91,12 +93,31 @@ class Arrivals:
 
     def _add_large(self, source: int) -> tuple[str, int]:
         fd, name = self._temporary()
-        sha256, size = copy_large(source, fd)
+        return self._add_whole(fd, name, copy_large(source, fd))
+
+    def _add_whole(self, fd: int, name: str, facts: tuple[str, int]) -> tuple[str, int]:
+        sha256, size = facts
         if sha256 in self._written or self._is_here(sha256):
             self._abandon(fd, name)
         else:
             self._keep(sha256, fd, name)
         return sha256, size
+
+    def _linked(self, path: Path, source: int) -> tuple[int, str] | None:
+        """A second name for the opened file, or None where there can be none or another name leads to it already."""
+        if os.fstat(source).st_nlink != 1:
+            return None
+        name = f"{self._incoming}/{secrets.token_hex(16)}"
+        try:
+            os.link(path, name, follow_symlinks=False)
+        except OSError:
+            return None  # another file system, or one without links: it is copied
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._unfinished.add((fd, name))
+        if not os.path.samestat(os.fstat(fd), os.fstat(source)):
+            self._abandon(fd, name)
+            return None
+        return fd, name
 
     def _temporary(self) -> tuple[int, str]:
         name = f"{self._incoming}/{secrets.token_hex(16)}"

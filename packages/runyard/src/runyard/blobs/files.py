@@ -47,11 +47,13 @@ class FileBlobStore:
                     arrivals.write_out()
             arrivals.settle()
 
-    def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
+    def put_files(self, paths: Sequence[Path], *, are_final: bool = False) -> list[tuple[str, int]]:
         stored: list[tuple[str, int]] = []
         with self._arrivals() as arrivals:
             for start in range(0, len(paths), _FILES_AT_ONCE):
-                stored += [arrivals.add_file(path) for path in paths[start : start + _FILES_AT_ONCE]]
+                stored += [
+                    arrivals.add_file(path, is_final=are_final) for path in paths[start : start + _FILES_AT_ONCE]
+                ]
                 arrivals.write_out()
             arrivals.settle()
         return stored

@@ -48,7 +48,8 @@ class Courier:
     """Hands files over to the service in a thread of its own, so that a large one holds up no log line.
 
     A file is sent again only when it changed since. `wake` is called after every batch. Once `is_final` is set,
-    a file that no disk space was found for in a while is left out, and named in `refused` like any other.
+    nobody can change the files any more, so the service may link them; one that no disk space was found for in a
+    while all the same is left out, and named in `refused` like any other.
     """
 
     def __init__(self, client: ServiceClient, wake: Callable[[], None]) -> None:
@@ -160,7 +161,8 @@ class Courier:
     def _send(self, parcels: list[Parcel]) -> None:
         address = f"/runs/{quoted(parcels[0].run_id)}/files"
         if self._by_path():
-            body: Json = {"root": str(parcels[0].root), "paths": [parcel.path for parcel in parcels]}
+            paths = [parcel.path for parcel in parcels]
+            body: Json = {"root": str(parcels[0].root), "paths": paths, "are_final": self.is_final}
             self._client.ask("POST", f"{address}/adopt", body)
             return
         entries = [_entry(parcel) for parcel in parcels]

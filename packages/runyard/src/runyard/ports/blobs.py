@@ -15,10 +15,12 @@ class BlobStore(Protocol):
     def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
         """As `put` for many small ones, synced together."""
 
-    def put_files(self, paths: Sequence[Path]) -> list[tuple[str, int]]:
-        """Copy (or reflink, never hard link) files of this machine in, one fsync for the batch.
+    def put_files(self, paths: Sequence[Path], *, are_final: bool = False) -> list[tuple[str, int]]:
+        """Copy (or reflink) files of this machine in, one fsync for the batch.
         Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile
-        is whole as hashed. InvalidArgument for what is not a regular file, links included."""
+        is whole as hashed. InvalidArgument for what is not a regular file, links included.
+        `are_final` promises that nobody can change the files any more: they may then be hard linked, which is
+        quick and takes no room on a full disk."""
 
     def open(self, sha256: str) -> BinaryIO:
         """Raises NotFound."""

@@ -63,14 +63,17 @@ class RunFiles:
         require_blobs(self._blobs, entries)
         self._files.put(run_id, entries)
 
-    def adopt(self, run_id: RunId, root: str, paths: Sequence[str], *, anywhere: bool) -> Sequence[FileEntry]:
-        """Copy files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`."""
+    def adopt(
+        self, run_id: RunId, root: str, paths: Sequence[str], *, anywhere: bool, are_final: bool = False
+    ) -> Sequence[FileEntry]:
+        """Take files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`.
+        `are_final` promises that the run's processes are gone, so that nobody can change the files any more."""
         self._runs.get(run_id)
         folder = checked_root(root, None if anywhere else self._attempts, "root")
         for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
             found = list(plain_files(folder, paths))
             try:
-                stored = self._blobs.put_files([path for _, path, _ in found])
+                stored = self._blobs.put_files([path for _, path, _ in found], are_final=are_final)
                 break
             except (FileNotFoundError, NotFound):
                 if not tries_left:

@@ -95,6 +95,23 @@ class BlobStoreSuite:
             file.write(b"XXXX")
         assert _read(store, name) == content
 
+    @pytest.mark.parametrize("content", [b"small", LARGE], ids=["small", "large"])
+    def test_final_files_are_stored_and_stay_where_they_are(
+        self, store: BlobStore, tmp_path: Path, content: bytes
+    ) -> None:
+        path = tmp_path / "model"
+        path.write_bytes(content)
+        assert store.put_files([path, path], are_final=True) == [(_name(content), len(content))] * 2
+        path.unlink()
+        assert _read(store, _name(content)) == content
+
+    def test_a_final_file_with_a_second_name_is_copied(self, store: BlobStore, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").write_bytes(LARGE)
+        (tmp_path / "model").hardlink_to(tmp_path / "elsewhere")
+        [(name, _)] = store.put_files([tmp_path / "model"], are_final=True)
+        (tmp_path / "elsewhere").write_bytes(b"changed")
+        assert _read(store, name) == LARGE
+
     def test_only_regular_files_are_copied(self, store: BlobStore, tmp_path: Path) -> None:
         (tmp_path / "plain").write_bytes(b"secret")
         (tmp_path / "link").symlink_to(tmp_path / "plain")

@@ -58,7 +58,11 @@ def post_files(services: Use, run_id: str, body: JsonBody) -> Response:
 @router.post("/files/adopt")
 def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Response:
     taken = services.files.adopt(
-        RunId(run_id), text(body, "root"), names(body, "paths"), anywhere=who.role is Role.OWNER
+        RunId(run_id),
+        text(body, "root"),
+        names(body, "paths"),
+        anywhere=who.role is Role.OWNER,
+        are_final=who.role is Role.NODE and flag(body, "are_final"),
     )
     return Json({"entries": as_rows(taken)})
 
