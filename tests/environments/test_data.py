@@ -257,6 +257,15 @@ def test_path_on_compute_lies_in_the_working_folder(datastore, attempt, cache):
     assert _relative(root) == ["test/b.gz", "train/a.gz"]
 
 
+@pytest.mark.parametrize("mode", ["mount", "download"])
+def test_a_path_on_compute_outside_of_the_run_is_not_made_and_that_is_said(datastore, attempt, cache, tmp_path, mode):
+    wanted, said = tmp_path / "elsewhere", list[str]()
+    root = bring(_chosen(datastore, "mnist", mode=mode, on=str(wanted)), attempt, cache, {}, said.append)
+    assert root == attempt / "data/mnist"
+    assert not wanted.exists()
+    assert [str(wanted) in line and str(root) in line for line in said] == [True]
+
+
 def _reference(store: Path, mode: str, path: str = "mnist", on: str | None = None) -> DataItem:
     source = {"folder": str(store), "path": path, "datastore": "blobs"}
     return DataItem("ref", mode, "$AZUREML_DATAREFERENCE_ref", source, (), on)

@@ -108,6 +108,7 @@ def test_the_first_choice_that_can_be_had_is_taken(environments, wheels):
     spec = EnvironmentSpec(choices=(("demo==1.0+cpu", "absent==1"), ("demo==1.0+cpu",), ("demo==1.0",)))
     assert environments.ensure(spec, said.append).lock.split() == ["demo==1.0+cpu"]
     assert "demo==1.0+cpu and absent==1 cannot be had from the indexes and wheel folders here." in said
+    assert "Taking demo==1.0+cpu without absent==1, which the script cannot import." in said
 
 
 def test_the_last_choice_fails_in_the_words_of_the_resolver(environments):

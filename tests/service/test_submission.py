@@ -85,6 +85,22 @@ def test_the_script_must_be_in_the_snapshot(client, runs, script):
     assert "script" in refused["problem"]
 
 
+@pytest.mark.parametrize(
+    ("definition", "named"),
+    [
+        ({"runyard": {"estimator": {"framework": "TensorFlow", "version": "9.9"}}}, "framework_version='9.9'"),
+        ({"environment": {"python": {"condaDependencies": {"dependencies": ["python=2.7"]}}}}, "'2.7'"),
+        ({"environment": {"python": {"condaDependencies": {"dependencies": [{"pip": ["-e ."]}]}}}}, "'-e .'"),
+        ({"environment": {"python": {"condaDependencies": [1]}}}, "environment"),
+        ({"environment": "none"}, "environment"),
+    ],
+)
+def test_an_environment_that_no_machine_could_have_is_refused(client, runs, definition, named):
+    client.put_blob(SCRIPT)
+    refused = client.refusal("POST", runs, submission("environment-1", **definition))
+    assert (refused["code"], named in refused["problem"]) == ("invalid_argument", True)
+
+
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", "", "a\0b", "x" * 300, "a/" * 600 + "b", "\ud800"])
 def test_a_snapshot_cannot_name_a_path_outside_itself(client, runs, path):
     client.put_blob(SCRIPT)

@@ -168,6 +168,9 @@ def test_environments_get_a_version_for_each_change(workspace):
 def test_secrets_come_back_by_name_alone(workspace):
     vault = workspace.get_default_keyvault()
     vault.set_secret("password", "pä$$")
+    for name in ("../x", "", None):
+        with pytest.raises(UserErrorException, match="name must be"):
+            vault.set_secret(name, "v")
     assert (vault.get_secret("password"), vault.list_secrets()) == ("pä$$", [{"name": "password"}])
     assert vault.get_secrets(["password", "absent"]) == {"password": "pä$$", "absent": None}
     vault.delete_secret("password")

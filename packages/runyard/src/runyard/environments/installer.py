@@ -34,7 +34,7 @@ class Uv:
             except EnvironmentFailed:
                 say(f"{' and '.join(choice)} cannot be had from the indexes and wheel folders here.")
             else:
-                say(f"Taking {' and '.join(choice)}.")
+                say(f"Taking {' and '.join(choice)}{_left_out(choice, choices[0])}.")
                 return lock
         if len(choices) > 1:
             say(f"Taking {' and '.join(choices[-1])}, which may bring packages for GPUs along.")
@@ -106,6 +106,12 @@ class Uv:
     @cached_property
     def _index_options(self) -> list[str]:
         return index_options(self._variables)
+
+
+def _left_out(taken: Sequence[str], best: Sequence[str]) -> str:
+    names = {line.partition("==")[0] for line in taken}
+    missing = [line for line in best if line.partition("==")[0] not in names]
+    return f" without {' and '.join(missing)}, which the script cannot import" if missing else ""
 
 
 def unheard(line: str) -> None:

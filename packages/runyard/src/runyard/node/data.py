@@ -27,14 +27,23 @@ def bring(item: DataItem, attempt_dir: Path, cache: DataCache, variables: Mappin
     """
     try:
         if "urls" in item.source:
-            return _bring_web(item, attempt_dir, cache, Web(variables), say)
-        if "files" in item.source:
-            return _bring_chosen(item, attempt_dir)
-        return _bring_reference(item, attempt_dir, say)
+            path = _bring_web(item, attempt_dir, cache, Web(variables), say)
+        elif "files" in item.source:
+            path = _bring_chosen(item, attempt_dir)
+        else:
+            path = _bring_reference(item, attempt_dir)
     except OSError as error:
         raise DataFailed(
             f"Data input {item.name!r} could not be brought into the run: {error}.", hint="Check the disk and the path."
         ) from error
+    if _is_elsewhere(item):
+        say(f"path_on_compute {item.path_on_compute!r} is not made here; arguments and variables name {path}.")
+    return path
+
+
+def _is_elsewhere(item: DataItem) -> bool:
+    """Whether a folder outside of the run's is asked for: other runs, and their owner's files, may lie there."""
+    return (item.path_on_compute or "").startswith("/")
 
 
 def _bring_web(item: DataItem, attempt_dir: Path, cache: DataCache, web: Web, say: Say) -> Path:
@@ -68,7 +77,7 @@ def _bring_chosen(item: DataItem, attempt_dir: Path) -> Path:
     return root / Path(sources[0][2]).name if is_one_file and item.mode == "mount" else root
 
 
-def _bring_reference(item: DataItem, attempt_dir: Path, say: Say) -> Path:
+def _bring_reference(item: DataItem, attempt_dir: Path) -> Path:
     folder, path = Path(str(item.source["folder"])), str(item.source.get("path") or "")
     there = folder / path
     if item.mode == "download":
@@ -87,16 +96,13 @@ def _bring_reference(item: DataItem, attempt_dir: Path, say: Say) -> Path:
         return at / path
     if item.mode == "upload" or not path or not there.exists():
         there.mkdir(parents=True, exist_ok=True)
-    if item.path_on_compute:
-        _point(attempt_dir, item.path_on_compute, there, say)
+    if item.path_on_compute and not _is_elsewhere(item):
+        _point(attempt_dir, item.path_on_compute, there)
     return there
 
 
-def _point(attempt_dir: Path, path_on_compute: str, there: Path, say: Say) -> None:
+def _point(attempt_dir: Path, path_on_compute: str, there: Path) -> None:
     """Let a script that writes the path out find the data there too."""
-    if path_on_compute.startswith("/"):
-        say(f"path_on_compute {path_on_compute!r} is not made on this machine; arguments and variables name {there}.")
-        return
     link = attempt_dir / "work" / path_on_compute
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.exists() and not link.is_symlink():
@@ -104,7 +110,7 @@ def _point(attempt_dir: Path, path_on_compute: str, there: Path, say: Say) -> No
 
 
 def _place(item: DataItem, attempt_dir: Path) -> Path:
-    if item.path_on_compute and not item.path_on_compute.startswith("/"):
+    if item.path_on_compute and not _is_elsewhere(item):
         return attempt_dir / "work" / item.path_on_compute
     return attempt_dir / "data" / item.name
 

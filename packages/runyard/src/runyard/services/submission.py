@@ -7,6 +7,7 @@ from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_run_id
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
+from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
@@ -86,6 +87,7 @@ class Submissions:
             snapshot, warnings = self._snapshots.keep(asked.snapshot, allow_large=asked.allow_large)
         if not asked.is_interactive:
             check_script(asked.definition, snapshot.entries if snapshot else ())
+            _check_environment(asked.definition)
         return snapshot, warnings
 
     def _check_target(self, workspace: str, definition: Mapping[str, Any]) -> None:
@@ -142,3 +144,14 @@ class Submissions:
         if not asked.is_interactive and parent.status in CANCELED:
             raise Conflict(f"The parent run {parent.id!r} was canceled, and its children with it.")
         return parent
+
+
+def _check_environment(definition: Mapping[str, Any]) -> None:
+    """What no machine could install is refused at once, before anything waits for it."""
+    try:
+        plan_environment(definition, gpu_present=False)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"The environment of the run definition is not put together as one: {error}.",
+            hint="Send it as Environment and the estimators make it.",
+        ) from error

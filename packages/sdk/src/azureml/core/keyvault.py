@@ -16,6 +16,9 @@ class Keyvault(object):
         self.workspace = workspace
 
     def set_secret(self, name, value, content_type=_NOT_PROVIDED):
+        if not isinstance(name, str) or not name or "/" in name:
+            from azureml.exceptions import UserErrorException
+            raise UserErrorException("name must be a text without '/', best letters, digits and '-'; got %r." % (name,))
         self.workspace._client.put(self.workspace._path("secrets", name), {"value": value})
 
     def set_secrets(self, secrets_batch):
