@@ -37,6 +37,14 @@ def test_a_cluster_is_looked_for_made_waited_for_and_found(workspace, capsys):
     assert [target.name for target in ComputeTarget.list(workspace)] == ["gpucluster"]
 
 
+def test_nodes_are_listed_with_the_keys_of_v1(workspace):
+    made = AmlCompute.create(workspace, "ready", AmlCompute.provisioning_configuration(min_nodes=1, max_nodes=1))
+    made.wait_for_completion(min_node_count=1, timeout_in_minutes=1)
+    (node,) = made.list_nodes()
+    assert set(node) == {"nodeId", "port", "publicIpAddress", "privateIpAddress", "nodeState", "runId"}
+    assert (node["nodeId"], node["runId"]) == ("ready-0", None)
+
+
 def test_a_cluster_is_changed_and_removed(workspace):
     settings = AmlCompute.provisioning_configuration(max_nodes=1)
     made = ComputeTarget.create(workspace, "small", settings)

@@ -34,6 +34,10 @@ class ShapesOfGetMetrics(unittest.TestCase):
         self.assertEqual(self.shape(("a", "scalar", "i", [1])), {"a": 1})
         self.assertEqual(self.shape(("a", "scalar", "i", [1, 2])), {"a": [1, 2]})
 
+    def test_nothing_is_a_value_too(self):
+        self.assertEqual(self.shape(("a", "scalar", "j", [None])), {"a": None})
+        self.assertEqual(self.shape(("a", "list", "j", [])), {})
+
     def test_integers_and_floats_under_one_name_are_floats(self):
         (first, second) = self.shape(("a", "scalar", "f", [1, 2.5]))["a"]
         self.assertIsInstance(first, float)

@@ -22,9 +22,8 @@ def shaped(series, run_id):
     """`{name: value}` as v1 returns it, of one run's `(header, values)` pairs."""
     result = {}
     for metric, values in series:
-        shape = _SHAPES[metric["kind"]](values, run_id)
-        if shape is not None:
-            result[metric["name"]] = shape
+        if values:
+            result[metric["name"]] = _SHAPES[metric["kind"]](values, run_id)
     return result
 
 
@@ -45,8 +44,6 @@ def _values(kind, payload):
 
 
 def _one_or_all(values):
-    if not values:
-        return None
     return values[0] if len(values) == 1 else values
 
 
@@ -68,7 +65,7 @@ def _tables(tables, run_id):
     for table in tables:
         for name, values in table.items():
             columns.setdefault(name, []).extend(values if isinstance(values, list) else [values])
-    return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
+    return {name: _one_or_all(values) for name, values in columns.items()}
 
 
 _SHAPES = {"scalar": _scalars, "list": _scalars, "row": _rows, "table": _tables, "image": _images}

@@ -47,8 +47,11 @@ class AmlCompute(ComputeTarget):
         self._refresh_status()
 
     def list_nodes(self):
-        """One mapping per node that exists now."""
-        return self.workspace._client.get(self.workspace._path("computes", self.name, "nodes"))["nodes"]
+        """One mapping per node that exists now: nodeId, its addresses and port, nodeState, runId."""
+        nodes = self.workspace._client.get(self.workspace._path("computes", self.name, "nodes"))["nodes"]
+        return [{"nodeId": node["name"], "port": None, "publicIpAddress": node["address"],
+                 "privateIpAddress": node["address"], "nodeState": node["state"], "runId": node["run_id"]}
+                for node in nodes]
 
     def get_active_runs(self, type=None, tags=None, properties=None, status=None):
         """Runs that use this cluster and have not ended, newest first."""
