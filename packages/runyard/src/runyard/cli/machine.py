@@ -13,9 +13,6 @@ from pathlib import Path
 from runyard.cli.wording import size_in_words
 
 LITTLE_DISK_BYTES = 5_000_000_000
-NETWORK_FILE_SYSTEMS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "gpfs", "ceph", "beegfs", "9p"}
-)
 
 
 class Level(StrEnum):
@@ -63,11 +60,11 @@ def _memory() -> str:
 
 
 def _home(home: Path) -> Finding:
-    from runyard.lifecycle.home import NETWORK_FILE_SYSTEMS, file_system_of
+    from runyard.lifecycle.home import file_system_of, is_networked
 
     place = _nearest_existing(home)
     kind = file_system_of(place.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
-    if kind in NETWORK_FILE_SYSTEMS:
+    if is_networked(kind):
         remedy = "SQLite and locks need a local disk: set RUNYARD_HOME to a folder on one."
         return Finding("home", Level.BROKEN, f"{home} is on a network file system ({kind})", remedy)
     if not os.access(place, os.W_OK):

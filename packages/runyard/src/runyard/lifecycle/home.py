@@ -33,7 +33,7 @@ def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> 
             f"The home {home} cannot be written to.", hint="Set RUNYARD_HOME to a folder of your own."
         )
     kind = file_system_of(Path(os.path.realpath(home)), mountinfo.read_text(errors="surrogateescape"))
-    if kind in NETWORK_FILE_SYSTEMS or kind.startswith("fuse.ssh"):
+    if is_networked(kind):
         raise InvalidArgument(
             f"The home {home} is on a network file system ({kind}), where a database is not safe.",
             hint="Set RUNYARD_HOME to a folder on a disk of this machine.",
@@ -48,6 +48,10 @@ def require_space(home: Path) -> None:
             f"The disk of {home} has {free >> 20} MB left; the service needs {LEAST_FREE_BYTES >> 20}.",
             hint="Free some space, or set RUNYARD_HOME to a folder on another disk.",
         )
+
+
+def is_networked(kind: str) -> bool:
+    return kind in NETWORK_FILE_SYSTEMS or kind.startswith("fuse.ssh")
 
 
 def file_system_of(folder: Path, mountinfo: str) -> str:
