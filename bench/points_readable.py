@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from azureml.core import Run
 from bench.home import Home, open_home
 from bench.measuring import Measurement, at_least, at_most, median, percentile, spread_of
 from bench.peers.process import open_peers
@@ -44,7 +43,7 @@ def measure() -> Iterator[Measurement]:
         config = home.config("many", MANY, begun_at)
         taken: dict[str, list[float]] = {"ours": [], **{label: [] for label in peers.running}}
         for _ in range(REPEATS):
-            taken["ours"].append(POINTS / _seconds_until_all_are_there(home.submit(config), begun_at))
+            taken["ours"].append(POINTS / _seconds_until_all_are_there(home, config, begun_at))
             for label, process in peers.running.items():
                 taken[label].append(process())
         lags = _lags(home)
@@ -55,8 +54,8 @@ def measure() -> Iterator[Measurement]:
     yield Measurement("a point readable, p95", lag, "ms", at_most(150, "ms"), spread=spread_of(lags))
 
 
-def _seconds_until_all_are_there(run: Run, begun_at: Path) -> float:
-    begun_at.unlink(missing_ok=True)
+def _seconds_until_all_are_there(home: Home, config: object, begun_at: Path) -> float:
+    run = home.submit(config)
     while True:
         found = run.get_metrics(name="loss").get("loss", [])
         if isinstance(found, list) and len(found) == POINTS:

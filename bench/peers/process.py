@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from uv import find_uv_bin
+
+from bench.measuring import Subject, median
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / ".cache" / "bench-peers"
@@ -107,34 +109,44 @@ def open_peers(wanted: dict[str, tuple[str, str, list[str]]], folder: Path) -> I
             peers.add(label, name, script, arguments, own)
         yield peers
     finally:
-        for process in peers.running.values():
-            process.close()
+        peers.close()
 
 
 class Peers:
+    """Those that answer, as subjects to measure; `reasons` tells why a peer gave no number, or stopped giving them."""
+
     def __init__(self) -> None:
-        self.running: dict[str, PeerProcess] = {}
+        self.running: dict[str, Subject] = {}
         self.reasons: dict[str, str] = {}
+        self._processes: list[PeerProcess] = []
 
     def add(self, label: str, name: str, script: str, arguments: list[str], folder: Path) -> None:
         try:
             process = PeerProcess(peer_python(name), script, arguments, folder)
-        except PeerFailed as failure:
-            self.reasons[label] = str(failure)
-            return
-        try:
+            self._processes.append(process)
             process()  # the first answer is the warm-up, and tells whether it works at all
         except PeerFailed as failure:
             self.reasons[label] = str(failure)
-            process.close()
         else:
-            self.running[label] = process
+            self.running[label] = lambda: self._ask(label, process)
 
-    def medians(self, taken: dict[str, list[float]]) -> dict[str, float | None]:
-        from bench.measuring import median
+    def medians(self, taken: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+        return {label: median(taken[label]) for label in self.running if label not in self.reasons} | dict.fromkeys(
+            self.reasons
+        )
 
-        found: dict[str, float | None] = {label: median(taken[label]) for label in self.running}
-        return found | dict.fromkeys(self.reasons)
+    def close(self) -> None:
+        for process in self._processes:
+            process.close()
+
+    def _ask(self, label: str, process: PeerProcess) -> float:
+        """A peer that fails in the middle must not end the measurement of the others."""
+        if label not in self.reasons:
+            try:
+                return process()
+            except PeerFailed as failure:
+                self.reasons[label] = str(failure)
+        return float("nan")
 
 
 def _run(command: Sequence[str]) -> None:
