@@ -1,20 +1,20 @@
 """Every error the platform raises on purpose, with the code that names it on the wire.
 
-    RunyardError                internal           500
-    ├── InvalidArgument         invalid_argument   400
-    │   └── BlobsMissing        blobs_missing      409
-    ├── Unauthorized            unauthorized       401
-    ├── NotFound                not_found          404
-    ├── AlreadyExists           already_exists     409
-    ├── Conflict                conflict           409
-    ├── TooLarge                too_large          413
-    ├── NotYet                  not_yet            501
-    ├── StorageFull             storage_full       507
-    ├── SchemaTooNew            schema_too_new     500
-    ├── EnvironmentFailed       environment_failed 422
-    ├── DataFailed              data_failed        422
-    └── EngineError             engine             502
-        └── NoCapacity          no_capacity        503
+RunyardError                internal           500
+├── InvalidArgument         invalid_argument   400
+│   └── BlobsMissing        blobs_missing      409
+├── Unauthorized            unauthorized       401
+├── NotFound                not_found          404
+├── AlreadyExists           already_exists     409
+├── Conflict                conflict           409
+├── TooLarge                too_large          413
+├── NotYet                  not_yet            501
+├── StorageFull             storage_full       507
+├── SchemaTooNew            schema_too_new     500
+├── EnvironmentFailed       environment_failed 422
+├── DataFailed              data_failed        422
+└── EngineError             engine             502
+    └── NoCapacity          no_capacity        503
 """
 
 from collections.abc import Mapping
