@@ -1,12 +1,14 @@
 """Runs whose script is the test itself."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
 from azureml.core import Experiment, Workspace
 from azureml.exceptions import AzureMLException, UserErrorException
+from azureml.tensorboard import Tensorboard
 from azureml.tensorboard.export import export_to_tensorboard
 from azureml.widgets import RunDetails
 
@@ -124,6 +126,23 @@ def test_metrics_are_exported_for_tensorboard_without_tensorflow(experiment: Exp
     export_to_tensorboard(run, str(tmp_path / "board"))
     (events,) = (tmp_path / "board" / run.id).iterdir()
     assert events.read_bytes().count(b"loss") == 2
+
+
+def test_a_port_that_is_taken_is_not_mistaken_for_this_tensorboard(experiment: Experiment, tmp_path: Path) -> None:
+    run = experiment.start_logging(snapshot_directory=None)
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(UserErrorException, match="is taken"):
+        Tensorboard([run], local_root=str(tmp_path / "synced"), port=other.getsockname()[1]).start()
+
+
+@pytest.mark.parametrize("name", ["../../outside", "..", "/abs"])
+def test_tensorboard_keeps_a_run_below_its_root_whatever_its_name(
+    experiment: Experiment, tmp_path: Path, name: str
+) -> None:
+    run = experiment.start_logging(snapshot_directory=None, display_name=name)
+    board = Tensorboard([run], local_root=str(tmp_path / "synced"), use_display_name=True)
+    board._sync()
+    assert len(list((tmp_path / "synced").iterdir())) == 1
+    assert not (tmp_path.parent / "outside").exists()
 
 
 def test_details_are_harmless_outside_a_notebook(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:

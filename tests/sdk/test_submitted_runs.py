@@ -1,6 +1,7 @@
 """A script submitted through the SDK to a real service, and what the submitter sees of it."""
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def test_a_run_tells_its_whole_story(
     assert details["status"] == details.status == run.get_status() == "Completed"
     assert details["runDefinition"]["arguments"] == ["--rate", "0.5"]
     assert "runyard" not in details["runDefinition"]
+    assert details["submittedBy"] == pwd.getpwuid(os.getuid()).pw_name
     assert run.get_metrics() == {"loss": [1.0, 0.5, 1 / 3], "row": {"x": 1, "y": 2}, "list": [1, 2, 3]}
     assert run.get_tags() == {"colour": "blue"}
     assert run.get_properties()["author"] == "me"

@@ -11,6 +11,16 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
 
 def submitter_facts():
-    """The interpreter that submits, and the few of its variables that a run may inherit."""
+    """The interpreter and the user that submit, and the few variables of theirs that a run may inherit."""
     names = _PASSED_ON + _PROXIES + tuple(name.upper() for name in _PROXIES)
-    return {"python": sys.executable, "variables": {name: os.environ[name] for name in names if name in os.environ}}
+    variables = {name: os.environ[name] for name in names if name in os.environ}
+    return {"python": sys.executable, "user": _user_name(), "variables": variables}
+
+
+def _user_name():
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user need not have a name
+        return str(os.getuid())

@@ -32,7 +32,7 @@ def details_of(record, log_addresses):
     if definition:
         details["runDefinition"] = {key: value for key, value in definition.items() if key != "runyard"}
     details["logFiles"] = log_addresses
-    details["submittedBy"] = (record.get("properties") or {}).get("azureml.submittedBy", "")
+    details["submittedBy"] = ((definition.get("runyard") or {}).get("submitter") or {}).get("user", "")
     return details
 
 

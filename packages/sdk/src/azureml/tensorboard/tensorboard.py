@@ -32,6 +32,9 @@ class Tensorboard:
 
         if self._process is not None:
             raise UserErrorException("This Tensorboard has been started already; call stop() first.")
+        if _answers(self._port):
+            raise UserErrorException("port {} is taken by another program, perhaps an earlier Tensorboard: stop() that, "
+                                     "or pass another port.".format(self._port))
         self._root = self._root or tempfile.mkdtemp(prefix="tensorboard-")
         os.makedirs(self._root, exist_ok=True)
         self._sync()
@@ -89,12 +92,17 @@ class Tensorboard:
         goes_on = False
         for run in self._runs:
             goes_on = run.get_status() not in _TERMINAL or goes_on
-            folder = os.path.join(self._root, (self._use_display_name and run.display_name) or run.id)
+            folder = os.path.join(self._root, self._folder_name(run))
             os.makedirs(folder, exist_ok=True)
             for file in run._files():
                 if file["path"].startswith(self.LOGS_ARTIFACT_PREFIX) and _is_event_log(file["path"]):
                     self._bring(run, file, folder)
         return goes_on
+
+    def _folder_name(self, run):
+        """One folder below the root, whatever the run is called."""
+        name = (self._use_display_name and run.display_name) or run.id
+        return run.id if name in (".", "..") else name.replace("/", "_").replace("\0", "_")
 
     def _bring(self, run, file, folder):
         state = (file["size"], file.get("sha256"))
