@@ -78,6 +78,23 @@ def test_a_script_that_raises_fails_the_wait_with_its_own_words(experiment: Expe
     assert "no such luck" in details["error"]["error"]["message"]
 
 
+WORKSPACES_SCRIPT = """
+from azureml.core import Run, Workspace
+
+own = Workspace.from_config()
+assert own.name == Run.get_context().experiment.workspace.name
+own.write_config()
+assert Workspace.from_config().name == own.name
+Workspace.create("another", show_output=False)
+"""
+
+
+def test_a_script_finds_its_own_workspace_and_makes_no_other(experiment: Experiment, tmp_path: Path) -> None:
+    run = submit(experiment, tmp_path / "source", WORKSPACES_SCRIPT)
+    with pytest.raises(ActivityFailedException, match=f"reaches what is in workspace '{experiment.workspace.name}'"):
+        run.wait_for_completion()
+
+
 def test_a_canceled_run_does_not_raise(experiment: Experiment, tmp_path: Path) -> None:
     run = submit(experiment, tmp_path / "source", "import signal; signal.pause()")
     run.cancel()

@@ -39,7 +39,8 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
     @staticmethod
     def from_config(path=None, auth=None, _logger=None, _file_name=None):
-        """The workspace of the config file that is found; the local default one where the search finds none.
+        """The workspace of the config file that is found; where the search finds none, the run's own inside a run,
+        else the local default one.
 
         `path` may be a file, or the folder where the search begins. Raises UserErrorException for a path that
         is not there and for a file that does not name a workspace.
@@ -190,6 +191,9 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
 
 def _ensure(service, name, facts):
+    """Inside a run, whose token makes no workspaces, it must be there."""
+    if _run_workspace() and facts["exist_ok"]:
+        return service.get("/workspaces/" + quoted(name))
     return service.put("/workspaces/" + quoted(name), {key: value for key, value in facts.items() if value is not None})
 
 
@@ -201,7 +205,17 @@ def _of_record(record, auth):
     return Workspace(record["subscription_id"], record["resource_group"], record["name"], auth=auth, _record=record)
 
 
+def _run_workspace():
+    """The name of the workspace that this process is a run of; None outside a run."""
+    import os
+
+    return os.environ.get("AZUREML_ARM_WORKSPACE_NAME") if "RUNYARD_ATTEMPT" in os.environ else None
+
+
 def _local_default(auth):
+    own = _run_workspace()
+    if own:
+        return Workspace(None, None, own, auth=auth)
     print("No config.json was found: using the local default workspace {!r}.".format(_DEFAULT_NAME))
     return Workspace(_LOCAL, _LOCAL, _DEFAULT_NAME, auth=auth, _location=_LOCAL)
 
