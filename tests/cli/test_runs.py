@@ -49,6 +49,17 @@ def test_a_log_is_printed_as_it_was_written(shell: Shell, runs: Runs) -> None:
     assert shell("runs", "logs", runs["good"]).stdout == "a line of the log\n"
 
 
+def test_a_log_as_json_is_one_object_a_line(shell: Shell, runs: Runs) -> None:
+    path = "azureml-logs/70_driver_log.txt"
+    printed = shell("runs", "logs", runs["good"], "-o", "json").stdout.splitlines()
+    assert [json.loads(line) for line in printed] == [{"log": path, "text": "a line of the log\n"}]
+    followed = shell("runs", "logs", "-f", runs["bad"], "-o", "json")
+    lines = [json.loads(line) for line in followed.stdout.splitlines()]
+    assert followed.returncode == 1
+    assert any("going" in line.get("text", "") for line in lines)
+    assert lines[-1]["end"]["status"] == "Failed"
+
+
 def test_following_exits_as_the_run_did(shell: Shell, runs: Runs) -> None:
     followed = shell("runs", "logs", "-f", runs["good"])
     assert (followed.returncode, followed.stdout) == (0, "a line of the log\n")

@@ -1,6 +1,7 @@
 """The one place where the command line meets the SDK's client, which finds the service or starts it."""
 
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,6 +59,15 @@ class Service:
     def save(self, path: str, target: Path) -> None:
         """Write an answer's bytes to a file: beside it first, then renamed."""
         self._client.download(path, str(target))
+
+    def texts(self, path: str) -> Iterator[str]:
+        """An answer's bytes as text, a piece at a time; what is no UTF-8 is replaced."""
+        decoder = getincrementaldecoder("utf-8")("replace")
+        with self._client.open(path) as answer:
+            while block := answer.read1(1 << 16):
+                yield decoder.decode(block)
+        if rest := decoder.decode(b"", final=True):
+            yield rest
 
     def print_bytes(self, path: str) -> None:
         """An answer's bytes to stdout, unchanged and as they come."""

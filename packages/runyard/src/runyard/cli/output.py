@@ -23,6 +23,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def print_json_line(value: Any) -> None:
+    """One of many, for a reader that goes line by line; out at once."""
+    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+
+
 def print_table(headings: Row, rows: Iterable[Row], *, nothing: str) -> None:
     """Columns in a pipe are never cut, so that `awk` and `grep` see whole values. No rows: `nothing` goes to stderr."""
     body = [[_on_one_line(cell) for cell in row] for row in rows]

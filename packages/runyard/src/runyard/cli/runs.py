@@ -4,7 +4,15 @@ import typer
 
 from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
-from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.output import (
+    Format,
+    FormatOption,
+    print_fields,
+    print_heading,
+    print_json,
+    print_json_line,
+    print_table,
+)
 from runyard.cli.wording import (
     duration_of,
     error_in_words,
@@ -16,6 +24,9 @@ from runyard.cli.wording import (
 from runyard.model.runs import RunStatus
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
+
+# What each piece of a followed run is called as JSON, as on the wire.
+_FOLLOWED = {"status": ("status", "message"), "log": ("log", "text"), "end": ("end",)}
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
 
@@ -72,8 +83,11 @@ def logs(
     run: RunArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
     file: Annotated[str | None, typer.Option(help="This log; otherwise the driver's.")] = None,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Print a run's log. With -f the exit code is the run's: 0 completed, 1 failed or canceled.
+
+    As JSON each line is an object of its own: pieces of the log, with -f changes of status and the end too.
 
     Example: runyard runs logs -f mnist_1700000000_1a2b3c4d
     """
@@ -82,9 +96,9 @@ def logs(
     service = connect()
     if follow:
         service.get(f"/runs/{quoted(run)}")
-        _exit_as(_follow(service, run))
+        _exit_as(_follow(service, run, output))
     else:
-        _print_log(service, run, file)
+        _print_log(service, run, file, output)
 
 
 @app.command()
@@ -154,22 +168,29 @@ def _print_section(name: str, value: str, rows: list[list[str]]) -> None:
         print_table([name, value], rows, nothing="")
 
 
-def _print_log(service: Service, run: str, file: str | None) -> None:
+def _print_log(service: Service, run: str, file: str | None, output: Format) -> None:
     known = service.get(f"/runs/{quoted(run)}/logs")
     if not known:
         raise Refusal(f"Run {run} has written no log yet.", hint="Follow it with -f.")
     if file is not None and file not in known:
         raise Refusal(f"Run {run} has no log {file!r}. It has: {', '.join(sorted(known))}.", exit_code=Exit.NOT_FOUND)
     path = file or max((p for p in known if p.startswith("azureml-logs/")), default=max(known))
-    service.print_bytes(f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}")
+    address = f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}"
+    if output is Format.JSON:
+        for text in service.texts(address):
+            print_json_line({"log": path, "text": text})
+    else:
+        service.print_bytes(address)
 
 
-def _follow(service: Service, run: str) -> dict[str, Any]:
+def _follow(service: Service, run: str, output: Format) -> dict[str, Any]:
     end: dict[str, Any] = {}
     for kind, *what in service.follow(run):
-        if kind == "log":
+        if output is Format.JSON:
+            print_json_line(dict(zip(_FOLLOWED[kind], what, strict=True)))
+        elif kind == "log":
             print(what[1], end="", flush=True)
-        elif kind == "end":
+        if kind == "end":
             end = what[0]
     return end
 
