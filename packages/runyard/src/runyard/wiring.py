@@ -24,6 +24,7 @@ from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
+from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
 from runyard.services.computes import ComputeKind, Computes
 from runyard.services.datastores import Datastores
@@ -127,7 +128,9 @@ def build_controller(base: Foundation, base_url: str) -> Controller:
     )
     # Its first start of the agent takes longer than a request should.
     threading.Thread(target=engine.warm, name="warming", daemon=True).start()
-    return Controller(base.runs, base.logs, base.stores.nodes, base.clock, around)
+    journals = Journals(base.runs, base.stores.metrics, base.clock)
+    abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
+    return Controller(base.runs, base.logs, base.stores.nodes, base.clock, around, abandoned.look)
 
 
 def build_services(base: Foundation, mover: RunMover) -> Services:

@@ -1,7 +1,8 @@
 """What a run says about itself, as lines that are appended and never wait for anyone.
 
-docs/wire.md, section Journal, has the line formats. Two places to append to: a file that the node's supervisor
-reads as it grows (`FileJournal`), and a buffer that a thread sends to the service (`runyard_sdk.outbox`).
+docs/wire.md, section Journal, has the line formats. Three places to append to: a file that the node's supervisor
+reads as it grows (`FileJournal`), one that this process sends itself (`runyard_sdk.interactive`), and a buffer in
+memory where the service is on another machine (`runyard_sdk.outbox`).
 """
 
 import json
@@ -77,7 +78,7 @@ class FileJournal(Journal):
         super().__init__()
         self._folder, self._run_id, self._rank = folder, run_id, rank
         self._pid = self._fd = None
-        self._lock = threading.Lock()
+        self._lock, self._opening = threading.Lock(), threading.Lock()
         self._kept, self._torn, self._dropped = deque(), b"", 0
 
     def retry(self):
@@ -102,22 +103,34 @@ class FileJournal(Journal):
             self._finish(line[written:])
 
     def _open(self):
-        """Begin a file of this process. Lines a parent kept are the parent's to write."""
+        """Begin a file of this process, once. Lines a parent kept are the parent's to write."""
+        # A lock that another thread held at the fork is never given back in the child.
+        is_ours = self._opening.acquire(timeout=1)
+        try:
+            if self._pid != _getpid():
+                self._begin()
+                self._pid = _getpid()
+        finally:
+            if is_ours:
+                self._opening.release()
+
+    def _begin(self):
         import threading
 
-        self._pid = _getpid()
         self._lock = threading.Lock()
         self._kept, self._torn, self._dropped = deque(), b"", 0
         self._try_open()
 
     def _try_open(self):
-        random = os.urandom(4).hex()
-        name = "{}~{}-{}-{}.jsonl".format(self._run_id, self._rank, self._pid, random)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        name = "{}~{}-{}-{}.jsonl".format(self._run_id, self._rank, _getpid(), os.urandom(4).hex())
         try:
-            self._fd = os.open(os.path.join(self._folder, name), flags, 0o600)
+            self._fd = self._new_file(name)
         except OSError:
             self._fd = None
+
+    def _new_file(self, name):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return os.open(os.path.join(self._folder, name), flags, 0o600)
 
     def _keep(self, line):
         """Losing a point is bad; losing a week of training is worse."""

@@ -4,8 +4,8 @@ import os
 import time
 
 from runyard_sdk.errors import RunyardError
+from runyard_sdk.interactive import journal_of
 from runyard_sdk.journal import FileJournal
-from runyard_sdk.outbox import Outbox
 
 _FLUSH_SECONDS = 60
 
@@ -83,7 +83,7 @@ class RemoteRecorder:
         from runyard_sdk.client import quoted
 
         self._client, self._path = client, "/runs/" + quoted(run_id)
-        self.journal = Outbox(client, run_id)
+        self.journal = journal_of(client, run_id)
 
     def set_tags(self, tags):
         self._client.patch(self._path, {"tags": tags})
@@ -104,7 +104,7 @@ class RemoteRecorder:
         self._client.post(self._path + "/files", {"entries": entries, "fail_if_exists": not replace})
 
     def flush(self, timeout_seconds=300):
-        self.journal.flush(timeout_seconds)
+        self.journal.flush()
         return True
 
     def close(self):

@@ -3,7 +3,7 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -28,11 +28,19 @@ class Controller:
     """Moves runs on: a `RunMover`. One thread acts on what it is woken for, and looks at everything now and then.
 
     Every step is a guarded move in the store followed by an act that can be repeated, so that a service
-    killed anywhere goes on where it was.
+    killed anywhere goes on where it was. `look_around` is called with every look at everything.
     """
 
-    def __init__(self, runs: RunStore, logs: LogStore, nodes: NodeStore, clock: Clock, around: Surroundings) -> None:
-        self._runs, self._engine = runs, around.engine
+    def __init__(
+        self,
+        runs: RunStore,
+        logs: LogStore,
+        nodes: NodeStore,
+        clock: Clock,
+        around: Surroundings,
+        look_around: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._runs, self._engine, self._look_around = runs, around.engine, look_around
         self._launching = Launching(around)
         self._clusters = Clusters(around.assets, nodes, clock)
         self._reports = Reports(runs, logs, nodes, clock)
@@ -105,6 +113,7 @@ class Controller:
         for run in unfinished:
             if run.status in (_S.NOT_STARTED, _S.QUEUED):
                 self.advance(run.id)
+        self._look_around()
 
     def advance(self, run_id: RunId) -> None:
         """Take the next step of a run that waits for one."""

@@ -2,11 +2,10 @@
 
 import os
 
-from azureml.core._submission import send
+from azureml.core._claiming import interactive_body, send_claimed
 from azureml.core.run import OUTPUTS_DIR, Run
 from azureml.exceptions import UserErrorException
 from runyard_sdk.gitfacts import git_properties
-from runyard_sdk.ids import uuid4
 
 
 def start_logging(experiment, outputs=None, snapshot_directory=".", display_name=None, name=None, run_id=None,
@@ -19,8 +18,6 @@ def start_logging(experiment, outputs=None, snapshot_directory=".", display_name
     os.makedirs(tracked, exist_ok=True)
     properties = git_properties(snapshot_directory) if snapshot_directory else {}
     properties["azureml.runsource"] = "sdk"
-    record = send(experiment, {
-        "run_id": run_id or uuid4(), "type": "azureml.interactive", "definition": {}, "tags": tags or {},
-        "properties": properties, "display_name": display_name or name, "parent_id": None, "interactive": True},
-        snapshot_directory)
-    return Run(experiment, record["id"], outputs=tracked, _run_dto=record)
+    body = interactive_body(run_id, tags=tags or {}, properties=properties, display_name=display_name or name)
+    record, claim = send_claimed(experiment, body, snapshot_directory)
+    return Run(experiment, record["id"], outputs=tracked, _run_dto=record, _claim=claim)

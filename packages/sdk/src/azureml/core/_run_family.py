@@ -1,8 +1,8 @@
 """Parents and children, and listing runs."""
 
+from azureml.core._claiming import interactive_body, send_claimed
 from azureml.core._submission import as_texts, send, submit
 from azureml.exceptions import UserErrorException
-from runyard_sdk.ids import uuid4
 
 MOST_CHILDREN = 100
 _PAGE = 100
@@ -51,10 +51,15 @@ class RunFamily:
     def _new_child(self, facts, outputs=None):
         import os
 
-        body = {"run_id": facts.get("run_id") or uuid4(), "type": "azureml.interactive", "definition": {},
-                "properties": {}, "tags": facts.get("tags") or {}, "display_name": facts.get("display_name"),
-                "parent_id": self.id, "interactive": True}
-        child = self._of_record(send(self.experiment, body))
+        body = interactive_body(facts.get("run_id"), parent_id=self.id, tags=facts.get("tags") or {},
+                                display_name=facts.get("display_name"))
+        claim = None
+        if self._ends_with_us:
+            record = send(self.experiment, body)
+        else:
+            record, claim = send_claimed(self.experiment, body)
+        child = self._of_record(record)
+        child._claim, child._ends_with_us = claim, True
         if outputs:
             os.makedirs(outputs, exist_ok=True)
             child._tracked = outputs

@@ -91,6 +91,9 @@ class RunLife:
         changes = {key: value for key, value in (("status", status), ("error", error)) if value}
         if changes:
             self._record = self._client.patch(self._path, changes)
+        if status and self._claim is not None:
+            self._claim.release()
+            self._claim, self._ends_with_us = None, False
 
     def _wait(self):
         while self._record["status"] not in TERMINAL_STATES:

@@ -30,6 +30,7 @@ class _SubmittedRun(Run):
         self._id = self._variables["AZUREML_RUN_ID"]
         self._tracked = None
         self._made_recorder = None
+        self._claim, self._ends_with_us = None, True
         self._seen = None
         self._lazy_experiment = None
 

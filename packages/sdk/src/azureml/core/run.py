@@ -46,6 +46,8 @@ class Run(RunLogging, RunFiles, RunLife, RunFamily):
         self._id = run_id
         self._tracked = outputs
         self._made_recorder = None
+        self._claim = kwargs.get("_claim")
+        self._ends_with_us = self._claim is not None
         self._record = kwargs.get("_run_dto") or self._client.get(self._path)
 
     @staticmethod
@@ -118,7 +120,8 @@ class Run(RunLogging, RunFiles, RunLife, RunFamily):
 
     @property
     def type(self):
-        return self._record["type"]
+        """What kind of run it is; None for one that no config was submitted for."""
+        return self._record["type"] or None
 
     @property
     def name(self):
