@@ -3,7 +3,7 @@
 import os
 import time
 
-from runyard_sdk.errors import RunyardError
+from runyard_sdk.errors import AlreadyExists, RunyardError
 from runyard_sdk.interactive import journal_of
 from runyard_sdk.journal import FileJournal
 
@@ -36,7 +36,10 @@ class InRunRecorder:
         self.journal.display_name(name)
 
     def store(self, files, replace=False):
-        """Put files into run history: `{path in the run: local path}`."""
+        """Put files into run history: `{path in the run: local path}`; a name that was stored before from inside
+        the run raises AlreadyExists unless `replace`, and then nothing is stored."""
+        if not replace:
+            self._take_names(files)
         for name, source in files.items():
             self._place(name, source)
 
@@ -60,6 +63,25 @@ class InRunRecorder:
 
     def close(self):
         self.journal.retry()
+
+    def _take_names(self, names):
+        """One empty file per name, beside the uploads, for all processes of the run: uploads themselves are gone
+        once they are delivered."""
+        from hashlib import sha256
+
+        folder = os.path.join(os.path.dirname(os.path.abspath(self._uploads)), "uploaded", self._run_id)
+        os.makedirs(folder, exist_ok=True)
+        taken = []
+        for name in names:
+            mark = os.path.join(folder, sha256(name.encode("utf-8", "surrogatepass")).hexdigest())
+            try:
+                os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                for path in taken:
+                    os.remove(path)
+                raise AlreadyExists("The run {} has a file {!r} already.".format(self._run_id, name),
+                                    hint="Files of a run do not change: choose another name.")
+            taken.append(mark)
 
     def _place(self, name, source):
         """Copied beside and renamed: the supervisor never sees half a file."""

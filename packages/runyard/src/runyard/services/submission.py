@@ -16,6 +16,7 @@ from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
 UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
+SNAPSHOT_PROPERTY = "ContentSnapshotId"
 CANCELED = frozenset({RunStatus.CANCEL_REQUESTED, RunStatus.CANCELED})
 
 
@@ -67,6 +68,23 @@ class Submissions:
             self._mover.wake(run_id)
         return created
 
+    def add_snapshot(self, run_id: RunId, entries: Sequence[FileEntry]) -> RunRecord:
+        """Give a run its snapshot after it began; quiet when it has that one. Raises AlreadyExists for another."""
+        self._runs.get(run_id)
+        snapshot, warnings = self._snapshots.keep(entries, allow_large=False)
+        try:
+            # The property cannot be changed once set, so that of two at the same moment one is refused.
+            return self._runs.update(
+                run_id,
+                snapshot_id=snapshot.id,
+                properties={SNAPSHOT_PROPERTY: snapshot.id},
+                **({"warnings": tuple(warnings)} if warnings else {}),
+            )
+        except Conflict:
+            raise AlreadyExists(
+                f"Run {run_id} has a snapshot already.", hint="A run has one at most: take it of all that matters."
+            ) from None
+
     def _find(self, run_id: RunId, workspace: str, experiment: str) -> RunRecord | None:
         try:
             run = self._runs.get(run_id)
@@ -111,7 +129,7 @@ class Submissions:
         target = INTERACTIVE_TARGET if asked.is_interactive else target_of(asked.definition)
         properties = dict(asked.properties)
         if snapshot is not None:
-            properties["ContentSnapshotId"] = snapshot.id
+            properties[SNAPSHOT_PROPERTY] = snapshot.id
         if not asked.is_interactive:
             properties.setdefault("_azureml.ComputeTargetType", "local" if target == "local" else "amlcompute")
         return RunRecord(

@@ -1,7 +1,10 @@
 import os
 
+from azureml._service import translated
+from azureml.core._submission import send_with_snapshot
 from azureml.exceptions import ModelPathNotFoundException, SnapshotException, UserErrorException
 from runyard_sdk.client import quoted, quoted_path
+from runyard_sdk.errors import AlreadyExists, RunyardError
 
 
 class RunFiles:
@@ -9,11 +12,11 @@ class RunFiles:
 
     def upload_file(self, name, path_or_stream, datastore_name=None):
         """Put one file into run history as `name`. `path_or_stream` is a path or an object to read from."""
-        name = _checked_artifact(name)
+        name = checked_artifact(name)
         if hasattr(path_or_stream, "read"):
             self._upload_stream(name, path_or_stream)
         elif isinstance(path_or_stream, (str, os.PathLike)):
-            self._recorder.store({name: _existing_file(str(path_or_stream))})
+            self._store({name: _existing_file(str(path_or_stream))})
         else:
             raise UserErrorException("path_or_stream must be a path or an open file, got {}.".format(
                 type(path_or_stream).__name__))
@@ -22,14 +25,14 @@ class RunFiles:
         """Put several files into run history, `names[i]` from `paths[i]`."""
         if isinstance(names, str) or isinstance(paths, str) or len(names) != len(paths):
             raise TypeError("names and paths must be lists of the same length, got {!r} and {!r}.".format(names, paths))
-        self._recorder.store({_checked_artifact(name): _existing_file(path) for name, path in zip(names, paths)})
+        self._store({checked_artifact(name): _existing_file(path) for name, path in zip(names, paths)})
         return list(names) if return_artifacts else None
 
     def upload_folder(self, name, path, datastore_name=None):
         """Put a folder's files into run history as `name/...`."""
         if not os.path.isdir(path):
             raise UserErrorException("path must be a folder, and {!r} is none.".format(path))
-        self._recorder.store(files_below(path, _checked_artifact(name)))
+        self._store(files_below(path, checked_artifact(name)))
 
     def get_file_names(self):
         """The paths of all files of the run, sorted."""
@@ -84,9 +87,18 @@ class RunFiles:
         return target
 
     def take_snapshot(self, file_or_folder_path):
-        """Raises SnapshotException: here a snapshot is taken when the run starts, and never a second one."""
-        raise SnapshotException("The snapshot of a run is taken when it starts. Pass source_directory to its config, "
-                                "or snapshot_directory to start_logging.")
+        """Keep a copy of a file or folder as the run's snapshot, and return its id. A run has one at most: a second
+        one raises SnapshotException."""
+        if not os.path.exists(file_or_folder_path):
+            raise UserErrorException("file_or_folder_path {!r} does not exist.".format(file_or_folder_path))
+        if self._fresh().get("snapshot_id"):
+            raise SnapshotException("Run {} has a snapshot already, and a run has one at most.".format(self.id))
+        try:
+            self._record = send_with_snapshot(self._client, file_or_folder_path, lambda entries: self._client.put(
+                self._path + "/snapshot", {"snapshot": entries}))
+        except AlreadyExists as error:
+            raise SnapshotException(str(error))
+        return self._record["snapshot_id"]
 
     def register_model(self, model_name, model_path=None, tags=None, properties=None, model_framework=None,
                        model_framework_version=None, description=None, datasets=None, sample_input_dataset=None,
@@ -97,7 +109,7 @@ class RunFiles:
         """
         from azureml.core.model import Model
 
-        path = _checked_artifact(model_path or model_name)
+        path = checked_artifact(model_path or model_name)
         self.flush()
         names = self.get_file_names()
         if not any(name == path or name.startswith(path + "/") for name in names):
@@ -108,6 +120,12 @@ class RunFiles:
             model_framework_version=model_framework_version, description=description, datasets=datasets,
             sample_input_dataset=sample_input_dataset, sample_output_dataset=sample_output_dataset,
             resource_configuration=resource_configuration)
+
+    def _store(self, files):
+        try:
+            self._recorder.store(files)
+        except RunyardError as error:
+            raise translated(error)
 
     def _files(self):
         return self._client.get(self._path + "/files")["files"]
@@ -128,7 +146,7 @@ class RunFiles:
                     break
                 copy.write(block if isinstance(block, bytes) else block.encode("utf-8"))
             copy.flush()
-            self._recorder.store({name: copy.name})
+            self._store({name: copy.name})
 
 
 def files_below(folder, name):
@@ -141,7 +159,7 @@ def files_below(folder, name):
     return found
 
 
-def _checked_artifact(name):
+def checked_artifact(name):
     if not isinstance(name, str) or not name.strip("/") or "\0" in name:
         raise UserErrorException("name must be a path in the run such as 'outputs/model.pkl', got {!r}.".format(name))
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]

@@ -2,6 +2,7 @@ import os
 import time
 
 from azureml.core import _json_metrics, _metric_values
+from azureml.core._run_files import checked_artifact
 from azureml.exceptions import UserErrorException
 from runyard_sdk.metrics import shaped, unpacked
 
@@ -92,7 +93,8 @@ class RunLogging:
     def _store_metric_file(self, name, artifact_path, source):
         if not os.path.isfile(source):
             raise UserErrorException("There is no file {!r} to log as {!r}.".format(source, name))
-        self.upload_file(artifact_path, source)
+        # The newest wins: a metric that is logged again must not end a training.
+        self._recorder.store({checked_artifact(artifact_path): os.path.abspath(source)}, replace=True)
         self._journal.image(name, artifact_path)
 
 

@@ -1,5 +1,6 @@
 """From a config object to a submitted run."""
 
+import os
 import time
 
 from azureml._service import translated
@@ -44,21 +45,24 @@ def send(experiment, body, folder=None):
     path = experiment._path + "/runs"
     if folder is None:
         return experiment._client.post_again(path, dict(body, snapshot=None))
-    limit = _snapshot_limit()
-    full = dict(body, allow_large=limit > snapshot.REFUSE_BYTES)
+    full = dict(body, allow_large=_snapshot_limit() > snapshot.REFUSE_BYTES)
+    return send_with_snapshot(experiment._client, folder,
+                              lambda entries: experiment._client.post_again(path, dict(full, snapshot=entries)))
+
+
+def send_with_snapshot(client, file_or_folder, post):
+    """Call `post` with the snapshot's entries, again once contents that the service lacks have been sent."""
     for attempt in range(_SENDING_ATTEMPTS):
-        entries = _entries(folder, limit, warn=attempt == 0)
+        entries = _entries(file_or_folder, _snapshot_limit(), warn=attempt == 0)
         try:
-            return experiment._client.post_again(path, dict(full, snapshot=entries))
+            return post(entries)
         except BlobsMissing as error:
             if attempt == _SENDING_ATTEMPTS - 1:
                 raise
-            _send_contents(experiment._client, folder, entries, set(error.facts["sha256"]))
+            _send_contents(client, file_or_folder, entries, set(error.facts["sha256"]))
 
 
 def new_run_id(experiment_name):
-    import os
-
     return "{}_{}_{}".format(experiment_name[:_LONGEST_NAME_IN_ID], int(time.time()), os.urandom(4).hex())
 
 
@@ -71,19 +75,19 @@ def as_texts(*tags):
     return merged
 
 
-def _entries(folder, limit, warn):
+def _entries(file_or_folder, limit, warn):
+    if os.path.isfile(file_or_folder):
+        return snapshot.take_file(file_or_folder)
     try:
-        return snapshot.take(folder, refuse_above=limit, warn=_say if warn else None)
+        return snapshot.take(file_or_folder, refuse_above=limit, warn=_say if warn else None)
     except RunyardError as error:
         raise translated(error)
 
 
-def _send_contents(client, folder, entries, missing):
-    import os
-
-    needed = {sha256: os.path.join(os.path.abspath(folder), path) for path, sha256, _, _ in entries
-              if sha256 in missing}
-    send_missing(client, needed)
+def _send_contents(client, file_or_folder, entries, missing):
+    place = os.path.abspath(file_or_folder)
+    folder = os.path.dirname(place) if os.path.isfile(place) else place
+    send_missing(client, {sha256: os.path.join(folder, path) for path, sha256, _, _ in entries if sha256 in missing})
 
 
 def _snapshot_limit():

@@ -111,6 +111,11 @@ def patch_run(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Respo
     return Json(shown.whole(run))
 
 
+@router.put("/snapshot")
+def put_snapshot(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Response:
+    return Json(shown.whole(services.submissions.add_snapshot(RunId(run_id), entries(body, "snapshot"))))
+
+
 @router.post("/cancel")
 def cancel(services: Use, shown: Shown, run_id: str) -> Response:
     return Json(shown.whole(services.runs.cancel(RunId(run_id))))
