@@ -56,6 +56,13 @@ class Submitter:
     def ended(self, run_id: str) -> dict[str, Any]:
         return self.wait_for(run_id, "Completed", "Failed", "Canceled")
 
+    def wait_for_output(self, run_id: str, words: str) -> None:
+        """Returns once the script has printed these words."""
+        for line in self.client.lines(f"/runs/{run_id}/stream", timeout=60):
+            if words in line.get("text", ""):
+                return
+        raise AssertionError(f"{run_id} ended without printing {words!r}: {self.get(run_id)}")
+
     def cancel(self, run_id: str) -> dict[str, Any]:
         return self.client.post(f"/runs/{run_id}/cancel")
 

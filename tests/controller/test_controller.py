@@ -1,5 +1,7 @@
 """Runs moved on by the real service, its agent and its supervisors."""
 
+import pytest
+
 from tests.controller.conftest import WAITS, Submitter
 
 
@@ -51,6 +53,30 @@ def test_a_cancel_right_after_the_submit_takes(submitter: Submitter):
     run_id = submitter.submit("import time; time.sleep(600)")
     submitter.cancel(run_id)
     assert submitter.ended(run_id)["status"] == "Canceled"
+
+
+@pytest.mark.parametrize("end", ["Failed", "Completed"])
+def test_a_submitter_decides_how_a_running_run_ends(submitter: Submitter, end: str):
+    script = "import os, time\nopen('outputs/half', 'w').close()\nprint('up', flush=True)\n"
+    run_id = submitter.submit(script + "time.sleep(600)")
+    submitter.wait_for_output(run_id, "up")
+    submitter.client.patch(f"/runs/{run_id}", {"status": end, "error": {"error": {"code": "Why", "message": "so"}}})
+    run = submitter.ended(run_id)
+    assert (run["status"], run["error"]["error"]["code"]) == (end, "Why")
+    assert submitter.client.read(f"/runs/{run_id}/files/outputs/half") == b""
+    assert submitter.client.refusal("PATCH", f"/runs/{run_id}", {"status": "Canceled"})["code"] == "conflict"
+
+
+def test_a_queued_run_can_be_failed_too(submitter: Submitter, tmp_path):
+    submitter.make_cluster("one")
+    running = submitter.submit(WAITS, target="one", variables={"GO": str(tmp_path / "go")})
+    submitter.wait_for(running, "Running")
+    queued = submitter.submit("pass", target="one")
+    submitter.wait_for(queued, "Queued")
+    submitter.client.patch(f"/runs/{queued}", {"status": "Failed"})
+    assert submitter.ended(queued)["status"] == "Failed"
+    (tmp_path / "go").touch()
+    assert submitter.ended(running)["status"] == "Completed"
 
 
 def test_a_cluster_makes_a_node_for_a_run_and_keeps_it_idle_afterwards(submitter: Submitter):

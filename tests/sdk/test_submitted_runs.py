@@ -102,6 +102,17 @@ def test_a_canceled_run_does_not_raise(experiment: Experiment, tmp_path: Path) -
     run.cancel()
 
 
+def test_the_submitter_can_fail_and_complete_a_run_of_its_own(experiment: Experiment, tmp_path: Path) -> None:
+    run = submit(experiment, tmp_path / "source", "import signal; signal.pause()")
+    run.fail(error_details="the data was wrong", error_code="BadData")
+    assert run.get_status() == "Failed"
+    error = run.get_details()["error"]["error"]
+    assert (error["code"], error["message"]) == ("BadData", "the data was wrong")
+    other = submit(experiment, tmp_path / "source", "import signal; signal.pause()")
+    other.complete()
+    assert other.get_status() == "Completed"
+
+
 def test_runs_are_listed_newest_first_and_found_again(experiment: Experiment, tmp_path: Path) -> None:
     first = experiment.submit(config(tmp_path / "source", "pass"), tags={"kind": "a"})
     second = experiment.submit(config(tmp_path / "source", "pass"), tags={"kind": "b"})

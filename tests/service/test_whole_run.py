@@ -71,7 +71,6 @@ def test_a_cluster_is_held_until_its_run_is_canceled(client, submit):
     assert "whole-3" in refused["problem"]
     status = client.get(f"{client.here}/computes/cpu/status")
     assert (status["current"], status["counts"]["running"]) == (1, 1)
-    assert client.refusal("PATCH", "/runs/whole-3", {"status": "Completed"})["code"] == "conflict"
     client.post("/runs/whole-3/cancel")
     assert list(client.lines("/runs/whole-3/stream", timeout=60))[-1]["end"]["status"] == "Canceled"
     client.delete(f"{computes}/cpu")

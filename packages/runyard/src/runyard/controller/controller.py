@@ -10,7 +10,7 @@ from typing import Any
 from runyard.controller.clusters import Clusters, Gang
 from runyard.controller.launching import Launching, Surroundings, attempt_id
 from runyard.controller.lost import LostAttempts
-from runyard.controller.reports import Reports
+from runyard.controller.reports import Reports, wished_end
 from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
@@ -61,18 +61,19 @@ class Controller:
     def wake(self, run_id: RunId | None = None) -> None:
         self._woken.put(run_id)
 
-    def cancel(self, run_id: RunId) -> None:
+    def cancel(self, run_id: RunId, *, end_as: RunStatus = _S.CANCELED) -> None:
         for _ in range(10):
             run = self._runs.get(run_id)
             if run.status.is_terminal:
                 return
-            if run.status in (_S.NOT_STARTED, _S.QUEUED):
-                self._cancel_waiting(run)
-                return
+            is_waiting = run.status in (_S.NOT_STARTED, _S.QUEUED)
             with contextlib.suppress(Conflict):
-                if run.status is not _S.CANCEL_REQUESTED:
-                    self._runs.move(run, _S.CANCEL_REQUESTED)
-                self._engine.cancel(Ticket(run.ticket), grace=_grace(run))
+                if run.status is not _S.CANCEL_REQUESTED and not (is_waiting and end_as is _S.CANCELED):
+                    run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=wished_end(end_as))
+                if is_waiting:
+                    self._cancel_waiting(run)
+                else:
+                    self._engine.cancel(Ticket(run.ticket), grace=_grace(run))
                 return
 
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:

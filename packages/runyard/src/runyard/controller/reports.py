@@ -12,8 +12,14 @@ from runyard.services.tokens import run_of
 
 _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canceled": RunStatus.CANCELED}
 _EXIT_FACTS = ("exit_code", "signal", "oom", "phase", "rank", "tail", "undelivered")
+_WISHED_END = "wished_end"
 _MOST_TRIES = 20
 Report = Mapping[str, Any]
+
+
+def wished_end(status: RunStatus) -> Mapping[str, Any] | None:
+    """The exit facts of a run that is being stopped and shall then show this end; Canceled needs none."""
+    return None if status is RunStatus.CANCELED else {_WISHED_END: status.value}
 
 
 class Reports:
@@ -77,13 +83,14 @@ class Reports:
         """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
         self._logs.seal(run.id)
         self._nodes.release(run.id)
-        status = _OUTCOMES[report["outcome"]]
+        wish = (run.exit_facts or {}).get(_WISHED_END)
+        status = RunStatus(wish) if wish else _OUTCOMES[report["outcome"]]
         changes: dict[str, Any] = {
             "message": "",
             "exit_facts": {name: report.get(name) for name in _EXIT_FACTS},
             "warnings": (*run.warnings, *_warnings(run, report)),
         }
-        if report.get("error"):
+        if report.get("error") and not wish:
             changes["error"] = self._error(report)
         if status not in NEXT[run.status]:
             status = RunStatus.FAILED if status is RunStatus.COMPLETED else status

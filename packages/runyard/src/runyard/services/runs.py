@@ -54,17 +54,20 @@ class Runs:
         return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
 
     def end(self, run_id: RunId, status: str, error: Mapping[str, Any] | None = None) -> RunRecord:
-        """End an interactive run as its script says; quiet when it has that end already."""
+        """End a run as its script or its submitter says; quiet when it has that end already.
+
+        A run that we started is stopped first: it shows that end once its processes are gone.
+        """
         end = _end_status(status)
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
             seen = self._runs.get(run_id)
             if seen.status is end:
                 return seen
+            if seen.status.is_terminal:
+                raise Conflict(f"Run {run_id} has ended as {seen.status} already and cannot be set to {end}.")
             if not seen.is_interactive:
-                raise Conflict(
-                    f"Run {run_id} ends with its own process; its status cannot be set to {end}.",
-                    hint="Use cancel to stop it.",
-                )
+                self._mover.cancel(run_id, end_as=end)
+                return self._runs.get(run_id)
             try:
                 ended = self._runs.move(seen, end, **({"error": error} if error else {}))
             except Conflict:

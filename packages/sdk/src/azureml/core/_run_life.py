@@ -68,11 +68,11 @@ class RunLife:
         """Quiet: a run of this service starts by itself."""
 
     def complete(self, _set_status=True):
-        """Store what is still on its way and end the run as Completed."""
+        """Store what is still on its way and end the run as Completed; a submitted one is stopped first."""
         self._finish("Completed" if _set_status else None)
 
     def fail(self, error_details=None, error_code=None, _set_status=True):
-        """Record the error and end the run as Failed."""
+        """Record the error and end the run as Failed; a submitted one is stopped first."""
         error = error_of(error_details, error_code)
         self._finish("Failed" if _set_status else None, error)
 
@@ -91,7 +91,10 @@ class RunLife:
         changes = {key: value for key, value in (("status", status), ("error", error)) if value}
         if changes:
             self._record = self._client.patch(self._path, changes)
-        if status and self._claim is not None:
+        if not status:
+            return
+        self._wait()
+        if self._claim is not None:
             self._claim.release()
             self._claim, self._ends_with_us = None, False
 
