@@ -1,6 +1,7 @@
 import pytest
 
 from runyard.node.ending import ended_by_itself, last_raised
+from runyard.node.old_code import next_step
 
 CHAINED = """Traceback (most recent call last):
   File "a.py", line 1, in <module>
@@ -27,6 +28,34 @@ and a second line
 )
 def test_the_last_exception_is_found_in_the_log(text, raised):
     assert last_raised(text) == raised
+
+
+@pytest.mark.parametrize(
+    ("raised", "advice"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'sklearn.externals.joblib'",
+            "`import joblib`, or have scikit-learn<0.23",
+        ),
+        ("ImportError: cannot import name 'joblib' from 'sklearn.externals' (/x/__init__.py)", "scikit-learn<0.23"),
+        ("AttributeError: module 'numpy' has no attribute 'float'.", "numpy<1.24"),
+        ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "framework_version='1.13'"),
+        ("AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'", "tensorflow==1.15.5"),
+        ("ModuleNotFoundError: No module named 'tensorflow.examples'", "written for TensorFlow 1"),
+        ("ModuleNotFoundError: No module named 'pandas'", "brings 'pandas' to pip_packages"),
+    ],
+)
+def test_what_old_scripts_stumble_over_comes_with_the_next_step(tmp_path, raised, advice):
+    log = tmp_path / "log"
+    log.write_text(f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{raised}\n')
+    message = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False).error["message"]
+    assert message.startswith(f"User program failed with {raised.rstrip('.')}. ")
+    assert advice in message
+
+
+@pytest.mark.parametrize("raised", ["ValueError: too small", "ImportError: No module named 'azureml.other'", ""])
+def test_nothing_is_advised_where_nothing_is_known(raised):
+    assert next_step(raised) == ""
 
 
 def test_only_the_end_of_a_huge_log_is_read(tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runyard.errors import Json
+from runyard.node.old_code import next_step
 
 _TAIL_BYTES, _TAIL_LINES = 64 << 10, 20
 _TRACEBACK = "Traceback (most recent call last):"
@@ -50,6 +51,8 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, 
     else:
         raised = last_raised(tail)
         message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
+        if advice := next_step(raised):
+            message = f"{message.rstrip('.')}. {advice}"
     if disk_is_full:
         message = f"{message.rstrip('.')}. There is no space left on the node's disk: free some, or write less."
     ending.error = {"code": "UserError", "message": message}
