@@ -118,9 +118,9 @@ def test_a_cpu_build_is_not_taken_without_the_torchvision_that_the_user_asks_for
 def test_a_package_of_the_user_replaces_that_of_the_framework():
     definition = _definition("TensorFlow", "1.13", pip=["tensorflow-gpu==1.12", "numpy==1.17.5"])
     spec = plan_environment(definition, gpu_present=False)
-    assert spec.requirements == ("tensorflow-gpu==1.12", "numpy==1.17.5")
+    assert spec.requirements == ("tensorflow==1.12", "numpy==1.17.5")
     assert not any(line.startswith("numpy") for line in spec.constraints)
-    assert any("Your own tensorflow-gpu replaces 'tensorflow==1.13.2'" in note for note in spec.notes)
+    assert any("Your own tensorflow replaces 'tensorflow==1.13.2'" in note for note in spec.notes)
 
 
 def test_mpi4py_comes_with_chainer_only_for_mpi():
@@ -194,6 +194,51 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
     spec = plan_environment(_definition(conda_packages=[package]), gpu_present=False)
     assert spec.requirements == ()
     assert any(package in note and "left out" in note for note in spec.notes)
+
+
+@pytest.mark.parametrize(
+    ("package", "gpu_present", "requirement"),
+    [
+        ("tensorflow-gpu", False, "tensorflow-cpu"),
+        ("tensorflow-gpu", True, "tensorflow[and-cuda]"),
+        ("tensorflow_gpu==1.13.1", False, "tensorflow==1.13.1"),
+        ("sklearn", False, "scikit-learn"),
+        ("sklearn==0.0", False, "scikit-learn"),
+        ("pytorch==1.4.0", False, "torch==1.4.0"),
+    ],
+)
+def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_present, requirement):
+    spec = plan_environment(_definition(pip=[package]), gpu_present=gpu_present)
+    assert spec.requirements == (requirement,)
+    assert any(f"'{package}' is installed as '{requirement}'" in note for note in spec.notes)
+
+
+def test_a_gpu_build_that_can_be_used_is_left_alone():
+    spec = plan_environment(_definition(pip=["tensorflow-gpu==1.13.1"]), gpu_present=True)
+    assert spec.requirements == ("tensorflow-gpu==1.13.1",)
+
+
+def test_a_framework_in_the_users_own_list_gets_the_company_it_needs():
+    spec = plan_environment(_definition(pip=["tensorflow==1.13.1", "h5py==3.1.0", "pandas"]), gpu_present=False)
+    assert set(spec.preferences) == {"protobuf<3.21", "numpy<1.17", "gast==0.2.2"}
+    assert (spec.python, spec.exact_python) == ("3.6.2", False)
+
+
+@pytest.mark.parametrize(
+    ("wish", "package", "python"),
+    [
+        (["python=3.10.18"], "tensorflow==1.13.1", "3.6,3.7"),
+        ([], "scikit-learn==0.20.3", "3.6,3.7"),
+        (["python=3.10.18"], "scikit-learn=0.22", "3.6,3.7,3.8"),
+        (["python=3.10.18"], "scikit-learn==1.2.2", "3.10.18"),
+        (["python=3.10.18"], "tensorflow==9.9", "3.10.18"),
+        (["python=3.10.18"], "tensorflow>=1.13", "3.10.18"),
+    ],
+)
+def test_a_release_from_before_the_wished_python_gets_one_of_its_own_time(wish, package, python):
+    spec = plan_environment(_definition(conda=[*wish, package]), gpu_present=False)
+    assert (spec.python, spec.exact_python) == (python, "," in python)
+    assert any("cannot be had for Python" in note for note in spec.notes) == spec.exact_python
 
 
 def test_pip_itself_in_a_conda_file_says_nothing():

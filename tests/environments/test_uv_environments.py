@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event
@@ -114,6 +115,18 @@ def test_the_first_choice_that_can_be_had_is_taken(environments, wheels):
 def test_the_last_choice_fails_in_the_words_of_the_resolver(environments):
     with pytest.raises(EnvironmentFailed, match="absent"):
         environments.ensure(EnvironmentSpec(choices=(("absent==1+cpu",), ("absent==1",))), _unheard)
+
+
+def test_preferences_hold_unless_the_packages_refuse_them(environments, wheels):
+    add_wheel(wheels, "demo", "1.0")
+    add_wheel(wheels, "demo", "2.0")
+    add_wheel(wheels, "modern", "1.0", needs="demo>=2")
+    said: list[str] = []
+    assert environments.ensure(replace(DEMO, preferences=("demo<2",)), said.append).lock.split() == ["demo==1.0"]
+    assert not any("trying without" in line for line in said)
+    spec = EnvironmentSpec(requirements=("modern",), preferences=("demo<2",))
+    assert environments.ensure(spec, said.append).lock.split() == ["demo==2.0", "modern==1.0"]
+    assert "Your packages do not go together with demo<2; trying without." in said
 
 
 def test_a_spec_locked_before_keeps_its_versions_when_it_is_built_again(environments, wheels, root):

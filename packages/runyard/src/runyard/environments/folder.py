@@ -19,7 +19,7 @@ def key_of(spec: EnvironmentSpec) -> str:
     """Equal for specs that ask for the same, whatever was noted about them."""
     asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
     del asked["notes"]
-    for name in ("requirements", "constraints", "build_constraints"):
+    for name in ("requirements", "constraints", "build_constraints", "preferences"):
         asked[name] = sorted(asked[name])
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -1,6 +1,7 @@
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +28,12 @@ class Uv:
 
     def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
         """Exact versions, one a line, of everything the spec needs. EnvironmentFailed quotes uv."""
+        if spec.preferences:
+            preferred = replace(spec, constraints=(*spec.constraints, *spec.preferences), preferences=())
+            try:
+                return self.resolve(preferred, interpreter, unheard)
+            except EnvironmentFailed:
+                say(f"Your packages do not go together with {', '.join(spec.preferences)}; trying without.")
         choices = spec.choices or ((),)
         for choice in choices[:-1]:
             try:

@@ -46,6 +46,8 @@ class EnvironmentSpec:
     """True when a framework works on these minors only; `python` then lists them, best first: "3.6,3.7"."""
     constraints: tuple[str, ...] = ()
     build_constraints: tuple[str, ...] = ()
+    preferences: tuple[str, ...] = ()
+    """Constraints that are given up, all together, where they cannot be met."""
     choices: tuple[tuple[str, ...], ...] = ()
     """Sets of requirements, best first: the first that can be had joins `requirements` (a CPU build, else any)."""
     notes: tuple[str, ...] = ()

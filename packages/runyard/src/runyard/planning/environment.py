@@ -3,12 +3,14 @@ from typing import Any
 
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
-from runyard.planning.frameworks import Recipe, recipe
+from runyard.planning.frameworks import Recipe, recipe, recipe_of
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
+from runyard.planning.replacements import replace_dead_names
 
 # Old source packages import pkg_resources while they build, TensorBoard does when it starts; setuptools 81 is without.
 WITH_PKG_RESOURCES = "setuptools<81"
 BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
+LAST_OF_THE_OLD_PYTHONS = (3, 8)
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
 
@@ -21,15 +23,11 @@ def plan_environment(definition: Mapping[str, Any], *, gpu_present: bool) -> Env
     if python.get("userManagedDependencies"):
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
     wishes = _wishes(python, ours)
+    replace_dead_names(wishes, gpu_present=gpu_present)
     estimator = ours.get("estimator") or {}
     if estimator.get("framework"):
         return _with_framework(estimator, wishes, gpu_present, uses_mpi(definition))
-    return EnvironmentSpec(
-        python=_wished_python(wishes.python),
-        requirements=tuple(dict.fromkeys(wishes.requirements)),
-        build_constraints=BUILD_CONSTRAINTS,
-        notes=tuple(wishes.notes),
-    )
+    return _as_wished(wishes)
 
 
 def uses_mpi(definition: Mapping[str, Any]) -> bool:
@@ -72,6 +70,40 @@ def _wished_python(version: str) -> str:
             f"The conda dependencies ask for python {version!r}, which cannot be run.", hint="Ask for 3.6 or newer."
         )
     return version
+
+
+def _as_wished(wishes: Wishes) -> EnvironmentSpec:
+    """The user's own list. A framework of a known version gets the company, and the Python, it needs to run."""
+    python, is_exact = _wished_python(wishes.python), False
+    notes, preferences = list(wishes.notes), list[str]()
+    for line in wishes.requirements:
+        chosen = recipe_of(line)
+        if chosen is None:
+            continue
+        preferences += chosen.constraints
+        if _is_too_new(python, chosen.pythons):
+            notes.append(f"'{line}' cannot be had for Python {python}; {' or '.join(chosen.pythons)} is taken.")
+            python, is_exact = ",".join(chosen.pythons), True
+    pinned = {requirement_name(line) for line in wishes.requirements if has_version(line)}
+    return EnvironmentSpec(
+        python=python,
+        exact_python=is_exact,
+        requirements=tuple(dict.fromkeys(wishes.requirements)),
+        build_constraints=BUILD_CONSTRAINTS,
+        preferences=tuple(line for line in dict.fromkeys(preferences) if requirement_name(line) not in pinned),
+        notes=tuple(notes),
+    )
+
+
+def _is_too_new(python: str, supported: tuple[str, ...]) -> bool:
+    """Whether a release of the years up to 2020 has no wheels for the wished Python, and will never have any."""
+    newest = max(_minor(one) for one in supported)
+    return newest <= LAST_OF_THE_OLD_PYTHONS and "," not in python and (not python or _minor(python) > newest)
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, _, rest = version.partition(".")
+    return int(major), int(rest.split(".")[0] or 0)
 
 
 def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:

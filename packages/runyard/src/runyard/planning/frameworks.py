@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -9,6 +10,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 
 Numbers = tuple[int, ...]
+PINNED = re.compile(r"([A-Za-z0-9._-]+) *== *([0-9.]+(?:\.\*)?)")
 SHAPE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,2}")
 
 
@@ -45,6 +47,19 @@ def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
         mpi_packages=tuple(rule.get("mpi", ())),
         notes=notes,
     )
+
+
+def recipe_of(requirement: str) -> Recipe | None:
+    """The recipe of a framework's package at one version, such as 'torch==1.4.0'; None for any other requirement."""
+    found = PINNED.fullmatch(requirement)
+    if found is None:
+        return None
+    name, version = re.sub(r"[-_.]+", "-", found[1]).lower(), found[2].removesuffix(".*")
+    for framework, table in _table().items():
+        if name in (table["package"], *table["aliases"]):
+            with suppress(InvalidArgument):  # a version that the table knows nothing of
+                return recipe(framework, version, gpu=False)
+    return None
 
 
 def accepted_series(framework: str) -> list[str]:

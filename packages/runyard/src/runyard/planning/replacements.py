@@ -1,0 +1,41 @@
+"""Packages that were named in their day and cannot be installed, or be of use, on this machine."""
+
+import re
+
+from runyard.planning.packages import NAME, Wishes, has_version, requirement_name
+
+# What the index keeps under these names only says which name is the right one.
+RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
+WITHOUT_OWN_VERSIONS = {"sklearn", "skimage", "pil"}
+
+
+def replace_dead_names(wishes: Wishes, *, gpu_present: bool) -> None:
+    """Put what can be installed in place of what cannot, with a note for each."""
+    replaced = [_living(line, gpu_present) for line in wishes.requirements]
+    for line, instead in zip(wishes.requirements, replaced, strict=True):
+        if line != instead:
+            wishes.notes.append(f"'{line}' is installed as '{instead}'{_reason(line)}.")
+    wishes.requirements = replaced
+
+
+def _living(line: str, gpu_present: bool) -> str:
+    name = requirement_name(line)
+    if name in RIGHT_NAMES:
+        return RIGHT_NAMES[name] + ("" if name in WITHOUT_OWN_VERSIONS else _after_name(line))
+    if name == "tensorflow-gpu" and not has_version(line):
+        return ("tensorflow[and-cuda]" if gpu_present else "tensorflow-cpu") + _after_name(line)
+    if name == "tensorflow-gpu" and not gpu_present:
+        return "tensorflow" + _after_name(line)
+    return line
+
+
+def _after_name(line: str) -> str:
+    found = NAME.match(line)
+    assert found is not None
+    return re.sub(r"^\s*\[[^\]]*\]", "", line[found.end(1) :])
+
+
+def _reason(line: str) -> str:
+    if requirement_name(line) in RIGHT_NAMES:
+        return ""
+    return ", the name under which it goes on" if not has_version(line) else ": there is no GPU here"
