@@ -9,6 +9,8 @@ from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.compute_target import ComputeTargetException
 from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.exceptions import UserErrorException, WebserviceException
+from azureml.opendatasets import MNIST
+from runyard.planning.environment import plan_environment
 
 COUNTS = {"preparing": 0, "running": 0, "idle": 0, "unusable": 0, "leaving": 0, "preempted": 0}
 
@@ -168,7 +170,7 @@ def test_environments_get_a_version_for_each_change(workspace):
     stored = Environment.get(workspace, "trained", version=1)
     assert "numpy" not in list(stored.python.conda_dependencies.pip_packages)
     assert stored.docker.base_image_registry.password is None
-    assert list(Environment.list(workspace)) == ["trained"]
+    assert [name for name in Environment.list(workspace) if not name.startswith("AzureML-")] == ["trained"]
     with pytest.raises(UserErrorException, match="no environment 'absent'"):
         Environment.get(workspace, "absent")
 
@@ -209,3 +211,39 @@ def test_a_script_gets_its_datasets_and_models(workspace, here):
     config = ScriptRunConfig("source", "train.py", arguments=inputs, environment=environment)
     details = Experiment(workspace, "inputs").submit(config).wait_for_completion()
     assert details["status"] == "Completed"
+
+
+def test_curated_environments_are_there_and_cannot_be_changed(workspace):
+    listed = Environment.list(workspace)
+    assert {"AzureML-Minimal", "AzureML-Tutorial", "AzureML-TensorFlow-1.13-GPU", "AzureML-PyTorch-1.6-CPU"} <= set(
+        listed
+    )
+    minimal = Environment.get(workspace, "AzureML-Minimal")
+    assert (minimal.name, minimal.python.conda_dependencies.get_python_version()) == ("AzureML-Minimal", "3.6.2")
+    with pytest.raises(UserErrorException, match="begins with 'AzureML-'"):
+        minimal.register(workspace)
+    assert minimal.clone("mine").register(workspace).version == "1"
+    with pytest.raises(Exception, match="no environment 'AzureML-Nothing'"):
+        Environment.get(workspace, "AzureML-Nothing")
+
+
+@pytest.mark.parametrize("gpu_present", [False, True])
+def test_every_curated_environment_can_be_planned(workspace, gpu_present):
+    for name, environment in Environment.list(workspace).items():
+        definition = {"environment": environment._to_object()}
+        assert plan_environment(definition, gpu_present=gpu_present).python, name
+
+
+def test_the_digits_of_the_open_datasets_are_four_files_of_the_web():
+    paths = MNIST.get_file_dataset().to_path()
+    assert [path.rpartition("/")[2] for path in paths] == [
+        "train-images-idx3-ubyte.gz",
+        "train-labels-idx1-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz",
+        "t10k-labels-idx1-ubyte.gz",
+    ]
+    assert len(MNIST.get_file_dataset(dataset_filter="test").to_path()) == 2
+    with pytest.raises(UserErrorException, match="'all', 'train' or 'test', got 'both'"):
+        MNIST.get_file_dataset(dataset_filter="both")
+    with pytest.raises(NotImplementedError, match="get_tabular_dataset is not in this version"):
+        MNIST.get_tabular_dataset()

@@ -11,7 +11,7 @@ class LaterParts(unittest.TestCase):
     def test_names_can_be_imported_and_say_so_when_used(self):
         for path in ("azureml.pipeline.core.Pipeline", "azureml.pipeline.steps.PythonScriptStep",
                      "azureml.train.automl.AutoMLConfig", "azureml.core.webservice.AciWebservice",
-                     "azureml.core.image.ContainerImage", "azureml.opendatasets.MNIST",
+                     "azureml.core.image.ContainerImage", "azureml.opendatasets.Diabetes",
                      "azureml.train.hyperdrive.HyperDriveRun", "azureml.core.model.InferenceConfig"):
             module, _, name = path.rpartition(".")
             found = getattr(importlib.import_module(module), name)

@@ -15,6 +15,8 @@ from runyard.services.assets import Body
 from runyard.services.files import RunFiles
 from runyard.services.snapshots import checked_entries, require_blobs
 
+CURATED_PREFIX = "AzureML-"
+
 
 class PlainKind:
     """Stored as given, a version a time."""
@@ -69,7 +71,15 @@ class ModelKind(PlainKind):
 
 
 class EnvironmentKind(PlainKind):
-    """Registering the same definition again is no new version."""
+    """Registering the same definition again is no new version. The names of curated environments are taken."""
+
+    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+        if name.startswith(CURATED_PREFIX):
+            raise InvalidArgument(
+                f"The environment's name {name!r} begins with {CURATED_PREFIX!r}, which curated environments alone do.",
+                hint="Give it another name, for example with environment.clone('my-environment').",
+            )
+        return dict(body)
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return dict(latest.body) != dict(body)

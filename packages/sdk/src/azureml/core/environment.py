@@ -101,16 +101,22 @@ class Environment(Element):
 
     @staticmethod
     def get(workspace, name, version=None, label=None):
-        """The stored environment, its newest version where none is named."""
+        """The stored environment, its newest version where none is named; a curated one has a single version."""
         from azureml._assets import get_asset
+        from azureml.core._curated import curated_body
+        if curated_body(name) is not None:
+            return Environment._curated(name)
         return Environment._stored(get_asset(workspace, "environments", name, version))
 
     @staticmethod
     def list(workspace):
-        """Name to environment, the newest version of each."""
+        """Name to environment, the newest version of each, the curated ones first."""
         from azureml._assets import list_assets
-        return {found["name"]: Environment._stored(found)
-                for found in list_assets(workspace, "environments", latest=True)}
+        from azureml.core._curated import curated_names
+        listed = {name: Environment._curated(name) for name in curated_names()}
+        listed.update((found["name"], Environment._stored(found))
+                      for found in list_assets(workspace, "environments", latest=True))
+        return listed
 
     def register(self, workspace):
         """Store it, without a registry password, as the next version of its name; unchanged, it keeps its version."""
@@ -187,6 +193,11 @@ class Environment(Element):
     @classmethod
     def _blank(cls):
         return cls(None, _skip_defaults=True)
+
+    @classmethod
+    def _curated(cls, name):
+        from azureml.core._curated import VERSION, curated_body
+        return cls._stored({"name": name, "version": VERSION, "id": None, "body": curated_body(name)})
 
     @classmethod
     def _stored(cls, asset):
