@@ -8,7 +8,7 @@ _POLYNOMIAL = 0x82F63B78
 
 
 class EventFile:
-    """One event file in a folder, written as it is filled."""
+    """One new event file in a folder."""
 
     def __init__(self, folder, clock=time.time):
         self._clock = clock
@@ -20,6 +20,10 @@ class EventFile:
     def scalar(self, tag, value, step):
         summary = _text(1, _text(1, tag.encode("utf-8")) + _float(2, value))
         self._write(_double(1, self._clock()) + _whole(2, step) + _text(5, summary))
+
+    def flush(self):
+        """Let readers of the file see all that was written to it."""
+        self._sink.flush()
 
     def close(self):
         self._sink.close()
