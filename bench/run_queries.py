@@ -17,6 +17,7 @@ from runyard.stores.sql import open_stores
 from runyard_sdk.client import Client
 
 RUNS, METRICS, TAGS, REPEATS = 100_000, 10, 5, 200
+NOT_MEASURED = {"mlflow": "no quick way to give it 100,000 runs: not measured here yet"}
 NEWEST, BEST = "newest 100 of 100,000 runs", "top 100 by a metric above a value"
 
 
@@ -37,7 +38,8 @@ def measure() -> Iterator[Measurement]:
         taken = interleaved(subjects, REPEATS, warm_up=5)
     for name in (NEWEST, BEST):
         floor, value = median(taken[f"{name} floor"]) * 1000, percentile(taken[name], 95) * 1000
-        yield Measurement(f"{name}, p95", value, "ms", at_most(10, "ms"), floor, spread_of(taken[name]))
+        spread = spread_of(taken[name])
+        yield Measurement(f"{name}, p95", value, "ms", at_most(10, "ms"), floor, spread, {"mlflow": None}, NOT_MEASURED)
 
 
 PLAIN_NEWEST = "select * from runs order by number desc limit 100"

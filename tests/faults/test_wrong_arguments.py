@@ -108,3 +108,13 @@ def test_an_upload_stays_inside_its_datastore(shared_yard: Yard, tmp_path: Path,
     with pytest.raises((AzureMLException, ValueError)):
         shared_yard.workspace.get_default_datastore().upload(str(tmp_path / "data"), target_path=target)
     assert not list(shared_yard.home.rglob("outside"))
+
+
+def test_an_absolute_target_lands_below_the_datastore(shared_yard: Yard, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file.txt").write_text("x", encoding="utf-8")
+    outside = tmp_path / "elsewhere"
+    shared_yard.workspace.get_default_datastore().upload(str(tmp_path / "data"), target_path=str(outside))
+    assert not outside.exists()
+    landed = list((shared_yard.home / "datastores").rglob("elsewhere/file.txt"))
+    assert len(landed) == 1
