@@ -22,6 +22,11 @@ and a second line
     [
         (CHAINED, "Broken: no: way"),
         ('Traceback (most recent call last):\n  File "a"\nKeyboardInterrupt\n', "KeyboardInterrupt"),
+        (
+            'Traceback (most recent call last):\n  File "a"\nazureml.exceptions.UserErrorException: UserErrorException:\n'
+            "\tMessage: name must be a text.\n\tInnerException None\n",
+            "UserErrorException: name must be a text.",
+        ),
         ("all went well\n", ""),
         ('Traceback (most recent call last):\n  File "a.py"', ""),
     ],

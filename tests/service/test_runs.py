@@ -1,3 +1,5 @@
+from urllib.parse import urlsplit
+
 import pytest
 
 from tests.wire_client import PREFIX
@@ -68,6 +70,20 @@ def test_a_deleted_run_takes_its_children_along_once_all_have_ended(client):
     client.delete("/runs/tree-1")
     for gone in ("tree-1", "tree-2", "tree-3"):
         assert client.refusal("GET", f"/runs/{gone}")["code"] == "not_found"
+
+
+def test_what_is_no_text_and_no_64_bit_number_can_be_read_back_all_the_same(client):
+    client.interactive_run("odd-1")
+    client.post(
+        "/runs/odd-1/journals/odd-1~0-1-a", b'["m","huge",%d,null,1.0]\n["m","half","\\ud800",null,1.0]\n' % 10**400
+    )
+    client.patch("/runs/odd-1", {"status": "Completed"})
+    run = client.get("/runs/odd-1?metrics=1")
+    assert run["metrics"] == {"huge": str(10**400), "half": "\\ud800"}
+    assert b'"end"' in client.read("/runs/odd-1/stream")
+    address = urlsplit(run["web_view"])
+    page = client.ask("GET", f"{address.path}?{address.query}", authorization="")
+    assert (page.status, b"half" in page.body) == (200, True)
 
 
 def test_a_listing_goes_on_where_it_stopped(client):

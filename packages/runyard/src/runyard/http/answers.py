@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -11,8 +12,12 @@ _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_S
 
 
 def to_json(value: Any) -> bytes:
-    """Dataclasses become objects, times end in Z."""
-    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    """Dataclasses become objects, times end in Z. Never fails on what a script wrote: a file name that is no text is
+    shown with escapes, an integer beyond 64 bits as a float or text."""
+    try:
+        return orjson.dumps(value, default=_plain, option=_OPTIONS)
+    except TypeError:
+        return orjson.dumps(_sayable(value), default=_plain, option=_OPTIONS)
 
 
 class Json(Response):
@@ -51,3 +56,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, frozenset, set)):
         return list(value)
     raise TypeError(type(value).__name__)
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value).encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return float(value) if abs(value) < 2**1023 else str(value)
+    if isinstance(value, Mapping):
+        return {_sayable(key): _sayable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_sayable(inner) for inner in value]
+    if is_dataclass(value):
+        return {field.name: _sayable(getattr(value, field.name)) for field in fields(value)}
+    return value

@@ -65,11 +65,18 @@ def last_raised(text: str) -> str:
     if start < 0:
         return ""
     # Frames are indented; the first line that is not names the exception.
-    for line in text[start + len(_TRACEBACK) :].splitlines():
+    lines = text[start + len(_TRACEBACK) :].splitlines()
+    for number, line in enumerate(lines):
         found = _RAISED.fullmatch(line.rstrip())
         if found:
-            return f"{found[1]}: {found[2]}" if found[2] else found[1]
+            said = _message_of_v1(found[1], lines[number + 1 :]) if found[2] == f"{found[1]}:" else found[2]
+            return f"{found[1]}: {said}" if said else found[1]
     return ""
+
+
+def _message_of_v1(name: str, lines: list[str]) -> str:
+    """The exceptions of SDK v1 print their own name first and what happened on the next line."""
+    return lines[0].strip().removeprefix("Message: ") if lines else f"{name}:"
 
 
 def last_of(log: Path) -> str:

@@ -30,8 +30,17 @@ class Metrics:
         return found
 
     def last_values(self, run_id: RunId) -> dict[str, Any]:
-        """The newest value of each metric: a number, a text, or the last row of a row or table as a dict."""
-        return {one.name: last_value(one) for one in self._metrics.series(run_id)}
+        """The newest value of each metric: a number, a text, or the last row of a row or table as a dict.
+
+        Numbers come from summaries; only what has no number is read whole.
+        """
+        found: dict[str, Any] = {}
+        for summary in self._metrics.summaries([run_id])[run_id]:
+            found[summary.name] = summary.last
+            if summary.last is None or not math.isfinite(summary.last):
+                several = self._metrics.series(run_id, summary.name)
+                found[summary.name] = next(last_value(one) for one in several if one.kind is summary.kind)
+        return found
 
     def packed(self, run_id: RunId, name: str | None = None, *, children: bool = False) -> bytes:
         return pack(self.series(run_id, name, children=children))

@@ -19,7 +19,9 @@ router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(page_access)])
 
 @router.get("")
 def run_page(services: Use, run_id: str, key: str = "") -> Response:
-    return HTMLResponse(render(services.overviews.get(RunId(run_id)), key), headers=headers())
+    text = render(services.overviews.get(RunId(run_id)), key)
+    # A metric or a path may hold what is no text.
+    return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 
 
 @router.get("/files/{path:path}")
