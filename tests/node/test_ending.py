@@ -23,7 +23,7 @@ and a second line
         (CHAINED, "Broken: no: way"),
         ('Traceback (most recent call last):\n  File "a"\nKeyboardInterrupt\n', "KeyboardInterrupt"),
         (
-            'Traceback (most recent call last):\n  File "a"\nazureml.exceptions.UserErrorException: UserErrorException:\n'
+            'Traceback (most recent call last):\n  File "a"\nazureml.UserErrorException: UserErrorException:\n'
             "\tMessage: name must be a text.\n\tInnerException None\n",
             "UserErrorException: name must be a text.",
         ),
