@@ -102,6 +102,9 @@ class AssetStore(Protocol):
 
     def update_experiment(self, experiment: Experiment) -> None: ...
 
+    def delete_experiment(self, workspace: str, name: str) -> None:
+        """Quiet when gone. Raises Conflict while it has runs."""
+
     def add(
         self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]
     ) -> Asset:

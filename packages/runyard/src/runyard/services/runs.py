@@ -103,6 +103,15 @@ class Runs:
             self._runs.delete(one.id)
             self._logs.delete(one.id)
 
+    def delete_of_experiment(self, workspace: str, experiment: str) -> None:
+        """Remove all runs of an experiment. Raises Conflict, and removes none, while one of them goes on."""
+        for run in self._runs.unfinished():
+            if (run.workspace, run.experiment) == (workspace, experiment):
+                raise Conflict(f"Run {run.id!r} of {experiment!r} is still going on.", hint="Cancel it first.")
+        while found := self._runs.list(RunQuery(workspace, experiment=experiment, include_children=True)):
+            for run in found:
+                self.delete(run.id)
+
     def _cancel_one(self, run: RunRecord) -> None:
         if run.status.is_terminal:
             return

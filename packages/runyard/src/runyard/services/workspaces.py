@@ -97,6 +97,11 @@ class Workspaces:
         self._assets.update_experiment(changed)
         return changed
 
+    def delete_experiment(self, workspace: str, name: str) -> None:
+        """Quiet when it is gone. Raises Conflict while it has runs; see `Runs.delete_of_experiment`."""
+        self.get(workspace)
+        self._assets.delete_experiment(workspace, name)
+
     def get_experiment(self, workspace: str, name: str) -> Experiment:
         for experiment in self.list_experiments(workspace):
             if experiment.name == name:

@@ -4,7 +4,7 @@ from dataclasses import asdict, fields
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from runyard.errors import AlreadyExists, NotFound
+from runyard.errors import AlreadyExists, Conflict, NotFound
 from runyard.model.assets import Experiment, Workspace
 from runyard.stores.database import Database
 from runyard.stores.experiments import ensure_experiment
@@ -75,3 +75,11 @@ class SqlWorkspaces:
         with self._database.write() as connection:
             if connection.execute(update(experiments).where(*named).values(changed)).rowcount == 0:
                 raise NotFound(f"There is no experiment {experiment.name!r} in workspace {experiment.workspace!r}.")
+
+    def delete_experiment(self, workspace: str, name: str) -> None:
+        named = (experiments.c.workspace == workspace, experiments.c.name == name)
+        try:
+            with self._database.write() as connection:
+                connection.execute(delete(experiments).where(*named))
+        except IntegrityError as error:
+            raise Conflict(f"Experiment {name!r} has runs.", hint="Delete them first.") from error

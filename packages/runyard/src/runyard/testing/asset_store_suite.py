@@ -59,6 +59,15 @@ class AssetStoreSuite:
         with pytest.raises(NotFound, match="nothing"):
             store.update_experiment(replace(made, name="nothing"))
 
+    def test_an_experiment_can_be_deleted_and_is_made_anew(self, store: AssetStore) -> None:
+        made = store.ensure_experiment("vision", "mnist")
+        store.ensure_experiment("speech", "mnist")
+        store.delete_experiment("vision", "mnist")
+        store.delete_experiment("vision", "mnist")
+        assert store.list_experiments("vision") == []
+        assert len(store.list_experiments("speech")) == 1
+        assert store.ensure_experiment("vision", "mnist").id != made.id
+
     def test_versions_count_up_and_the_latest_is_found(self, store: AssetStore) -> None:
         first = store.add("vision", MODEL, "m", {"files": []}, {"a": "1"})
         second = store.add("vision", MODEL, "m", {"nested": {"x": [1]}}, {})

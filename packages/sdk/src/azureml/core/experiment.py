@@ -66,10 +66,10 @@ class Experiment:
 
     @staticmethod
     def delete(workspace, experiment_id):
-        """Archive the experiment of this id: its runs stay readable, and it is listed no more."""
+        """Delete the experiment of this id with all of its runs. Refused while one of them goes on; see archive()."""
         for experiment in Experiment.list(workspace, view_type="All"):
             if experiment.id == experiment_id:
-                experiment.archive()
+                workspace._client.delete(experiment._path)
                 return
         raise UserErrorException("There is no experiment with the id {!r} in workspace {!r}.".format(
             experiment_id, workspace.name))
@@ -136,11 +136,9 @@ class Experiment:
         return self._client.transport.address
 
     def get_portal_url(self):
-        """The address of the service's page on this experiment."""
-        from runyard_sdk.client import quoted
-
-        return "{}/workspaces/{}/experiments/{}".format(
-            self._client.transport.address, quoted(self._workspace.name), quoted(self._name))
+        """The address of the page of its newest run; of the service where it has none yet."""
+        newest = next(iter(self.get_runs()), None)
+        return self.portal_url if newest is None else newest.get_portal_url()
 
     @classmethod
     def get_docs_url(cls):
@@ -152,8 +150,6 @@ class Experiment:
 
     def __repr__(self):
         return "Experiment(Name: {},\nWorkspace: {})".format(self._name, self._workspace.name)
-
-
 
 
 def _has_tags(present, wanted):

@@ -2,7 +2,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import workspace_access
+from runyard.http.auth import owner_only, workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
 from runyard.http.fields import flag, mapping, strings, text
@@ -57,6 +57,13 @@ def get_experiment(services: Use, workspace: str, experiment: str) -> Response:
 @one.put("/experiments/{experiment}")
 def put_experiment(services: Use, workspace: str, experiment: str) -> Response:
     return Json(services.workspaces.ensure_experiment(workspace, experiment))
+
+
+@one.delete("/experiments/{experiment}", dependencies=[Depends(owner_only)])
+def delete_experiment(services: Use, workspace: str, experiment: str) -> Response:
+    services.runs.delete_of_experiment(workspace, experiment)
+    services.workspaces.delete_experiment(workspace, experiment)
+    return Nothing()
 
 
 @one.patch("/experiments/{experiment}")
