@@ -14,22 +14,26 @@ from json.encoder import encode_basestring_ascii as _quote
 KEPT_LINES = 10000
 _now = time.time
 _getpid = os.getpid
+_write = os.write
 
 
 class Journal:
     """The lines. A subclass says where they go, in `_append(line: bytes)`, which must not raise OSError."""
 
     def __init__(self):
-        self._quoted = {}
+        self._starts = {}
 
     def scalar(self, name, value, step=None):
         kind = type(value)
         if (kind is float and value - value == 0.0) or kind is int:
-            quoted = self._quoted.get(name)
-            if quoted is None:
-                quoted = self._quoted[name] = _quote(name)
-            line = '["m",%s,%r,%s,%.6f]\n' % (quoted, value, "null" if step is None else int(step), _now())
-            self._append(line.encode("ascii"))
+            start = self._starts.get(name)
+            if start is None:
+                start = self._starts[name] = '["m",%s,' % _quote(name)
+            if step is None:
+                line = "%s%r,null,%.6f]\n" % (start, value, _now())
+            else:
+                line = "%s%r,%d,%.6f]\n" % (start, value, int(step), _now())
+            self._append(line.encode())
         else:
             self._line(["m", name, value, None if step is None else int(step), _now()])
 
@@ -95,7 +99,7 @@ class FileJournal(Journal):
             self._keep(line)
             return
         try:
-            written = os.write(self._fd, line)
+            written = _write(self._fd, line)
         except OSError:
             self._keep(line)
             return

@@ -14,9 +14,13 @@ class RunLogging:
 
     def log(self, name, value, description="", step=None):
         """One value of a metric; logged again under the same name, the metric becomes a list."""
-        if type(value) is not float and type(value) is not int:
+        # Called in the innermost loop of a training: the usual case makes one call.
+        kind = type(value)
+        if kind is not float and kind is not int:
             value = _metric_values.scalar(value)
-        self._journal.scalar(_checked_name(name), value, step)
+        if type(name) is not str or not name:
+            _checked_name(name)
+        (self._made_recorder or self._recorder).journal.scalar(name, value, step)
 
     def log_list(self, name, value, description=""):
         """Several values at once; a second list under the same name is appended."""
