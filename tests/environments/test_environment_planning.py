@@ -213,6 +213,14 @@ def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_pr
     assert any(f"'{package}' is installed as '{requirement}'" in note for note in spec.notes)
 
 
+def test_an_own_environment_without_a_version_gets_that_of_the_estimator():
+    definition = _definition(conda=["python=3.10.18"], pip=["tensorflow-gpu", "keras"], version="1.13")
+    definition["runyard"]["estimator"]["unpinned"] = "TensorFlow"
+    spec = plan_environment(definition, gpu_present=False)
+    assert (spec.requirements, spec.python) == (("tensorflow==1.13.2", "keras"), "3.6,3.7")
+    assert any("framework_version makes 'tensorflow-gpu'" in note for note in spec.notes)
+
+
 def test_a_gpu_build_that_can_be_used_is_left_alone():
     spec = plan_environment(_definition(pip=["tensorflow-gpu==1.13.1"]), gpu_present=True)
     assert spec.requirements == ("tensorflow-gpu==1.13.1",)

@@ -5,7 +5,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
-from runyard.planning.replacements import replace_dead_names
+from runyard.planning.replacements import pin_framework, replace_dead_names
 
 # Old source packages import pkg_resources while they build, TensorBoard does when it starts; setuptools 81 is without.
 WITH_PKG_RESOURCES = "setuptools<81"
@@ -23,8 +23,10 @@ def plan_environment(definition: Mapping[str, Any], *, gpu_present: bool) -> Env
     if python.get("userManagedDependencies"):
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
     wishes = _wishes(python, ours)
-    replace_dead_names(wishes, gpu_present=gpu_present)
     estimator = ours.get("estimator") or {}
+    if estimator.get("unpinned"):
+        pin_framework(wishes, recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present))
+    replace_dead_names(wishes, gpu_present=gpu_present)
     if estimator.get("framework"):
         return _with_framework(estimator, wishes, gpu_present, uses_mpi(definition))
     return _as_wished(wishes)

@@ -2,6 +2,7 @@
 
 import re
 
+from runyard.planning.frameworks import Recipe
 from runyard.planning.packages import NAME, Wishes, has_version, requirement_name
 
 # What the index keeps under these names only says which name is the right one.
@@ -16,6 +17,14 @@ def replace_dead_names(wishes: Wishes, *, gpu_present: bool) -> None:
         if line != instead:
             wishes.notes.append(f"'{line}' is installed as '{instead}'{_reason(line)}.")
     wishes.requirements = replaced
+
+
+def pin_framework(wishes: Wishes, chosen: Recipe) -> None:
+    """Give the framework's package the version of the recipe where the user names it without one."""
+    for at, line in enumerate(wishes.requirements):
+        if requirement_name(line) in chosen.replaced_by and not has_version(line):
+            wishes.requirements[at] = chosen.packages[0]
+            wishes.notes.append(f"framework_version makes '{line}' of your environment '{chosen.packages[0]}'.")
 
 
 def _living(line: str, gpu_present: bool) -> str:

@@ -122,6 +122,7 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
         return list(cls._versions)
 
     def _build(self, given):
+        self._names_version = given.get("framework_version") is not None
         self._framework_version = checked_version(type(self), given.pop("framework_version", None))
         self._added = self._framework_packages(self._framework_version, bool(given.get("use_gpu")))
         self._configure(given, self._added)
@@ -137,8 +138,11 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
 
     def _estimator_facts(self):
         alone = names_all_packages(self._settings)
-        return {"framework": None if alone else self.FRAMEWORK_NAME, "version": self._framework_version,
-                "use_gpu": bool(self._settings.get("use_gpu"))}
+        facts = {"framework": None if alone else self.FRAMEWORK_NAME, "version": self._framework_version,
+                 "use_gpu": bool(self._settings.get("use_gpu"))}
+        if alone and self._names_version:
+            facts["unpinned"] = self.FRAMEWORK_NAME
+        return facts
 
 
 class MMLBaseEstimatorRunConfig(RunConfiguration):
