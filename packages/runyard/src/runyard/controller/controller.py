@@ -78,8 +78,10 @@ class Controller:
 
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
         run = self._reports.take(attempt_id, body)
-        if body.get("state") in ("prepared", "ended"):
-            self.wake(run.id if body["state"] == "prepared" else None)
+        if body.get("state") == "prepared":
+            self.wake(run.id)
+        elif body.get("state") == "ended" and run.nodes:
+            self.wake()  # others may wait for its nodes
         return {"cancel": run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id}
 
     def _cancel_waiting(self, run: RunRecord) -> None:

@@ -32,8 +32,9 @@ async def owner_only(request: Request) -> None:
 async def run_access(request: Request) -> None:
     """For routes below /runs/{run_id}."""
     caller: Caller = request.state.caller
-    if caller.role is not Role.OWNER:
-        run_id = RunId(request.path_params["run_id"])
+    run_id = RunId(request.path_params["run_id"])
+    is_own = run_id == caller.run_id and request.method != "DELETE"
+    if caller.role is not Role.OWNER and not is_own:
         await run_in_threadpool(_check_run, request.app.state.services, caller, run_id, request.method)
 
 

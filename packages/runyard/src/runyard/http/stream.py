@@ -35,8 +35,8 @@ async def follow(services: Services, wire: RunWire, follower: Follower, run_id: 
                 yield b"\n"
 
 
-async def wait_for_change(services: Services, run_id: RunId, version: int, seconds: float) -> RunRecord:
-    """The run, once its version is above the given one or the time is over."""
+async def wait_for_change(services: Services, run_id: RunId, version: int | None, seconds: float) -> RunRecord:
+    """The run, once its version is above the given one (None: once it has ended) or the time is over."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with services.notifier.following(run_id) as news:
@@ -44,7 +44,8 @@ async def wait_for_change(services: Services, run_id: RunId, version: int, secon
             news.clear()
             run = await run_in_threadpool(services.runs.get, run_id)
             left = end - loop.time()
-            if run.version > version or run.status.is_terminal or left <= 0 or services.notifier.is_stopping:
+            is_news = version is not None and run.version > version
+            if is_news or run.status.is_terminal or left <= 0 or services.notifier.is_stopping:
                 return run
             await news.wait(left)
 

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from runyard.errors import AlreadyExists, Conflict
@@ -12,6 +12,8 @@ from runyard.stores.experiments import next_number
 from runyard.stores.keys import labels_of
 from runyard.stores.run_listing import listing
 from runyard.stores.run_rows import (
+    UPDATE_DETAILS,
+    UPDATE_RUN,
     details_row,
     read_run,
     run_key,
@@ -21,6 +23,14 @@ from runyard.stores.run_rows import (
     with_changes,
 )
 from runyard.stores.schema import run_details, run_events, run_labels, runs
+
+_EVENTS = (
+    select(*run_events.c["at", "kind", "text"])
+    .join_from(run_events, runs, run_events.c.run == runs.c.sequence)
+    .where(runs.c.id == bindparam("run_id"))
+    .order_by(run_events.c.key)
+)
+_UNFINISHED = whole_runs().where(runs.c.finished == False).order_by(runs.c.sequence)  # noqa: E712 - SQL, not Python
 
 
 class SqlRunStore:
@@ -68,19 +78,19 @@ class SqlRunStore:
             return [to_record(row) for row in connection.execute(listing(query)).all()]
 
     def unfinished(self) -> Sequence[RunRecord]:
-        query = whole_runs().where(runs.c.finished == False).order_by(runs.c.sequence)  # noqa: E712 - SQL, not Python
         with self._database.read() as connection:
-            return [to_record(row) for row in connection.execute(query)]
+            return [to_record(row) for row in connection.execute(_UNFINISHED)]
 
     def add_event(self, run_id: RunId, event: RunEvent) -> None:
         with self._database.write() as connection:
             _insert_event(connection, run_key(connection, run_id), event)
 
     def events(self, run_id: RunId) -> Sequence[RunEvent]:
-        wanted = select(*run_events.c["at", "kind", "text"])
         with self._database.read() as connection:
-            of_run = wanted.where(run_events.c.run == run_key(connection, run_id)).order_by(run_events.c.key)
-            return [RunEvent(*row) for row in connection.execute(of_run)]
+            found = [RunEvent(*row) for row in connection.execute(_EVENTS, {"run_id": run_id})]
+            if not found:
+                run_key(connection, run_id)
+            return found
 
     def delete(self, run_id: RunId) -> None:
         with self._database.write() as connection:
@@ -95,20 +105,20 @@ class SqlRunStore:
             raise AlreadyExists(f"There is already a run {run.id!r}.", hint="Choose another run id.")
         experiment_key, number = next_number(self._database, connection, run.workspace, run.experiment)
         numbered = replace(run, number=number)
-        added = connection.execute(insert(runs).values(to_row(numbered) | {"experiment_key": experiment_key}))
+        added = connection.execute(insert(runs), to_row(numbered) | {"experiment_key": experiment_key})
         assert added.inserted_primary_key is not None
         sequence = added.inserted_primary_key[0]
-        connection.execute(insert(run_details).values(details_row(run) | {"run": sequence}))
+        connection.execute(insert(run_details), details_row(run) | {"run": sequence})
         _insert_labels(connection, sequence, labels_of(run.workspace, run.tags, run.properties))
         _insert_event(connection, sequence, RunEvent(run.created_at, "status", run.status.value))
         return replace(numbered, sequence=sequence)
 
     def _write(self, connection: Connection, current: RunRecord, changed: RunRecord) -> RunRecord:
         written = replace(changed, version=current.version + 1)
-        connection.execute(update(runs).where(runs.c.sequence == current.sequence).values(to_row(written)))
+        of_run = {"of_run": current.sequence}
+        connection.execute(UPDATE_RUN, to_row(written) | of_run)
         if details_row(written) != details_row(current):
-            of_run = run_details.c.run == current.sequence
-            connection.execute(update(run_details).where(of_run).values(details_row(written)))
+            connection.execute(UPDATE_DETAILS, details_row(written) | of_run)
         before = labels_of(current.workspace, current.tags, current.properties)
         after = labels_of(written.workspace, written.tags, written.properties)
         _delete_labels(connection, current.sequence, before - after)
@@ -118,7 +128,7 @@ class SqlRunStore:
 
 def _insert_event(connection: Connection, sequence: int, event: RunEvent) -> None:
     row = {"run": sequence, "at": event.at, "kind": event.kind, "text": event.text}
-    connection.execute(insert(run_events).values(row))
+    connection.execute(insert(run_events), row)
 
 
 def _insert_labels(connection: Connection, sequence: int, labels: set[bytes]) -> None:

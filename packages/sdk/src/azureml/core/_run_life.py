@@ -100,8 +100,7 @@ class RunLife:
 
     def _wait(self):
         while self._record["status"] not in TERMINAL_STATES:
-            self._record = self._client.get(self._path + "/wait", version=self._record["version"],
-                                            timeout=_WAIT_SECONDS)
+            self._record = self._client.get(self._path + "/wait", ended=1, timeout=_WAIT_SECONDS)
 
     def _stream(self, sink):
         say = _Sink(sink)

@@ -133,9 +133,11 @@ def events(services: Use, run_id: str) -> Response:
 
 
 @router.get("/wait")
-async def wait(services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0) -> Response:
+async def wait(
+    services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0, ended: bool = False
+) -> Response:
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    run = await wait_for_change(services, RunId(run_id), version, seconds)
+    run = await wait_for_change(services, RunId(run_id), None if ended else version, seconds)
     return Json(await run_in_threadpool(shown.whole, run))
 
 
