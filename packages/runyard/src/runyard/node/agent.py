@@ -17,6 +17,7 @@ from runyard.errors import Json, RunyardError
 from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.event_loop import EventLoop, now
+from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
 
@@ -53,6 +54,7 @@ class Agent:
         self._again: dict[str, float] = {}
         self._last_busy = now()
         self._is_leaving = False
+        self._sdk: Path | None = None
 
     def listen(self) -> None:
         """Open the socket; requests are answered once `serve` is called."""
@@ -137,13 +139,23 @@ class Agent:
         if lock is None:
             self._follow_other(folder)
             return None
+        sdk = self._sdk_folder()
         pid = os.fork()
         if pid == 0:
-            self._become_supervisor(folder, lock)
+            self._become_supervisor(folder, lock, sdk)
         os.close(lock)
         self._children[pid] = folder.attempt_id
         self._last_busy = now()
         return pid
+
+    def _sdk_folder(self) -> Path | None:
+        """Found once: an agent makes room for another when the SDK changes. None where it cannot be made now."""
+        if self._sdk is None or not self._sdk.is_dir():
+            try:
+                self._sdk = ensure_sdk_folder(self._home)
+            except (OSError, RunyardError):
+                return None  # the supervisor runs into the same, and can tell the user
+        return self._sdk
 
     def _follow_other(self, folder: AttemptFolder) -> None:
         """A living supervisor of an earlier agent is not our child, but its end can be seen all the same."""
@@ -176,7 +188,7 @@ class Agent:
         if restarts <= _MOST_RESTARTS:
             self._again[attempt_id] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
 
-    def _become_supervisor(self, folder: AttemptFolder, lock: int) -> None:
+    def _become_supervisor(self, folder: AttemptFolder, lock: int, sdk: Path | None) -> None:
         status = 1
         try:
             os.setsid()
@@ -186,7 +198,7 @@ class Agent:
             for pidfd in self._strangers:
                 os.close(pidfd)
             _redirect_output(folder)
-            supervise(self._home, folder.attempt_id, lock)
+            supervise(self._home, folder.attempt_id, lock, sdk)
             status = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -23,6 +23,7 @@ from runyard.node.processes import die_with_parent
 from runyard.node.service_client import ServiceClient
 from runyard.ports.environments import BuiltEnvironment
 
+_LITTLE_CODE_FILES, _LITTLE_CODE_BYTES = 64, 4 << 20
 _BUILD_LOG, _NODE_LOG = "20_image_build_log.txt", "65_job_prep.txt"
 
 
@@ -107,6 +108,19 @@ def _be_the_child(folder: AttemptFolder, plan: LaunchPlan, pipe: int, parent: in
 def _tell(news: IO[str], body: Json) -> None:
     news.write(json.dumps(body) + "\n")
     news.flush()
+
+
+def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None:
+    """What `prepare` gives, where that takes a moment only: little code, and nothing to build or fetch. Else None."""
+    if plan.kind != "run" or plan.data or len(plan.code) > _LITTLE_CODE_FILES:
+        return None
+    if sum(entry.size for entry in plan.code) > _LITTLE_CODE_BYTES:
+        return None
+    try:
+        found = UvEnvironments(folder.home / "environments", _variables(plan)).find(plan.environment)
+        return prepare(folder, plan, lambda step: None) if found is not None else None
+    except (RunyardError, OSError):
+        return None  # tried again in a child, which tells what is wrong
 
 
 def prepare(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], None]) -> Prepared:

@@ -17,13 +17,17 @@ def ensure_sdk_folder(home: Path) -> Path:
 
     Its name changes with the SDK's files, so a run keeps the SDK it started with when another is installed.
     """
+    folder = home / "sdk" / f"{VERSION}-{sdk_digest()}"
+    if not folder.is_dir():
+        _copy(_installed_sdk(), folder)
+    return folder
+
+
+def sdk_digest() -> str:
+    """Changes with any file of the installed SDK."""
     source = _installed_sdk()
     marks = sorted(mark for package in _PACKAGES for mark in _marks(str(source / package)))
-    digest = hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()
-    folder = home / "sdk" / f"{VERSION}-{digest[:16]}"
-    if not folder.is_dir():
-        _copy(source, folder)
-    return folder
+    return hashlib.sha256("\n".join(marks).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _installed_sdk() -> Path:
@@ -36,7 +40,7 @@ def _installed_sdk() -> Path:
 
 
 def _marks(folder: str) -> Iterator[str]:
-    """What tells a changed file, for each; this is on the way of every start and has to be quick."""
+    """What tells a changed file, for each."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():

@@ -20,7 +20,7 @@ from runyard.node.courier import Courier
 from runyard.node.deliveries import Deliveries
 from runyard.node.ending import Ending
 from runyard.node.event_loop import EventLoop, now
-from runyard.node.preparation import Preparation, Prepared
+from runyard.node.preparation import Preparation, Prepared, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify, out_of_memory_kills
 from runyard.node.script import log_file, start_script
 from runyard.node.sdk_folder import ensure_sdk_folder
@@ -34,17 +34,18 @@ _ORPHAN_CHECK_SECONDS = 30.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(home: Path, attempt_id: str, lock: int) -> None:
-    """Bring the attempt to its end. `lock` is the descriptor that holds the attempt's lock."""
+def supervise(home: Path, attempt_id: str, lock: int, sdk: Path | None) -> None:
+    """Bring the attempt to its end. `lock` is the descriptor that holds the attempt's lock, `sdk` the folder of the
+    SDK if the agent has found it."""
     folder = AttemptFolder(home, attempt_id)
     body = folder.read("plan.json")
     if body is not None:
-        Supervisor(folder, plan_from_json(body), lock).run()
+        Supervisor(folder, plan_from_json(body), lock, sdk).run()
 
 
 class Supervisor:
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int) -> None:
-        self._folder, self._plan, self._lock = folder, plan, lock
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None) -> None:
+        self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
         self._loop, self._watcher = EventLoop(), Watcher()
         client = ServiceClient(folder.home, plan.token)
         self._deliveries = Deliveries(plan.run_id, plan.attempt_id, client, self._want_cancel)
@@ -102,9 +103,11 @@ class Supervisor:
 
     def _prepare(self) -> Prepared | Ending:
         self._collection.watch()
+        at_once = prepared_at_once(self._folder, self._plan)
+        if at_once is not None:
+            return at_once
         preparation = Preparation(self._folder, self._plan, kept_out=self._lock, at_step=self._report_step)
         self._loop.on_readable(preparation, preparation.read)
-        self._sdk = ensure_sdk_folder(self._folder.home)  # while the child is at work
         self._wait_until(lambda: preparation.is_over)
         self._loop.forget(preparation)
         preparation.close()
@@ -133,8 +136,9 @@ class Supervisor:
         kills_before = out_of_memory_kills()
         self._folder.hold_reserve()
         self._folder.write("process.json", {"at": time.time()})
+        sdk = self._sdk or ensure_sdk_folder(self._folder.home)
         try:
-            pids = {start_script(self._folder, self._plan, spec, prepared, self._sdk): spec for spec in specs}
+            pids = {start_script(self._folder, self._plan, spec, prepared, sdk): spec for spec in specs}
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")

@@ -1,6 +1,7 @@
 import hashlib
 from pathlib import Path
 
+from runyard.node.sdk_folder import sdk_digest
 from runyard.version import VERSION
 
 
@@ -11,4 +12,5 @@ def node_version() -> str:
     for folder in ("node", "environments", "planning", "model"):
         for file in sorted((package / folder).glob("*.py")):
             digest.update(f"{file.name} {file.stat().st_mtime_ns}\n".encode())
+    digest.update(sdk_digest().encode())
     return f"{VERSION}+{digest.hexdigest()[:12]}"

@@ -1,7 +1,6 @@
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,7 +9,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 
 Numbers = tuple[int, ...]
-PINNED = re.compile(r"([A-Za-z0-9._-]+) *== *([0-9.]+(?:\.\*)?)")
+BOUNDED = re.compile(r"(==|<=|<) *([0-9.]+)(?:\*|\.?post\d+)?(?=\s*(?:,|;|$))")
 SHAPE = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,2}")
 
 
@@ -50,16 +49,22 @@ def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
 
 
 def recipe_of(requirement: str) -> Recipe | None:
-    """The recipe of a framework's package at one version, such as 'torch==1.4.0'; None for any other requirement."""
-    found = PINNED.fullmatch(requirement)
-    if found is None:
+    """The recipe of a framework's package with an exact version or an upper bound, such as 'torch==1.4.0' or
+    'scikit-learn<0.23', of which the newest release within is meant; None for any other requirement."""
+    found = BOUNDED.search(requirement)
+    name = re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+    framework = next((f for f, table in _table().items() if name in (table["package"], *table["aliases"])), None)
+    if found is None or framework is None:
         return None
-    name, version = re.sub(r"[-_.]+", "-", found[1]).lower(), found[2].removesuffix(".*")
-    for framework, table in _table().items():
-        if name in (table["package"], *table["aliases"]):
-            with suppress(InvalidArgument):  # a version that the table knows nothing of
-                return recipe(framework, version, gpu=False)
-    return None
+    sign, version = found[1], found[2].rstrip(".")
+    if sign != "==":
+        bound = _padded(version)
+        below = [r for r in _releases(framework) if _padded(r) < bound or (sign == "<=" and _padded(r) == bound)]
+        version = below[-1] if below else ""
+    try:
+        return recipe(framework, version, gpu=False)
+    except InvalidArgument:  # a version that the table knows nothing of
+        return None
 
 
 def accepted_series(framework: str) -> list[str]:
