@@ -241,6 +241,12 @@ def test_a_framework_in_the_users_own_list_gets_the_company_it_needs():
         (["python=3.10.18"], "scikit-learn==1.2.2", "3.10.18"),
         (["python=3.10.18"], "tensorflow==9.9", "3.10.18"),
         (["python=3.10.18"], "tensorflow>=1.13", "3.10.18"),
+        (["python=3.10.18"], "scikit-learn>=0.20,<0.23", "3.6,3.7,3.8"),
+        (["python=3.10.18"], "scikit-learn==0.22.2.post1", "3.6,3.7,3.8"),
+        (["python=3.10.18"], "tensorflow<2", "3.6,3.7"),
+        (["python=3.10.18"], "tensorflow<=2.0", "3.6,3.7"),
+        (["python=3.10.18"], "tensorflow<0.1", "3.10.18"),
+        (["python=3.10.18"], "scikit-learn<2", "3.10.18"),
     ],
 )
 def test_a_release_from_before_the_wished_python_gets_one_of_its_own_time(wish, package, python):

@@ -60,7 +60,7 @@ def recipe_of(requirement: str) -> Recipe | None:
     if sign != "==":
         bound = _padded(version)
         below = [r for r in _releases(framework) if _padded(r) < bound or (sign == "<=" and _padded(r) == bound)]
-        version = below[-1] if below else ""
+        version = below[-1].split(".post")[0] if below else ""
     try:
         return recipe(framework, version, gpu=False)
     except InvalidArgument:  # a version that the table knows nothing of
