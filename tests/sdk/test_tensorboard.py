@@ -106,8 +106,13 @@ def test_it_reads_what_was_exported(
         run.log("name", "no number")
     board_logs = tmp_path / "board"
     export_to_tensorboard(run, str(board_logs))
-    board = Tensorboard(run, local_root=str(board_logs), port=port)
+    board = Tensorboard([], local_root=str(board_logs), port=port)
     boards.append(board)
     address = board.start()
     eventually(lambda: values(address, run.id), [0.5, 0.25, 0.125])
     assert sorted(asked(address, "tags")[run.id]) == ["loss", "scores/precision"]
+
+
+def test_a_board_of_nothing_is_refused() -> None:
+    with pytest.raises(UserErrorException, match="at least one run, or local_root"):
+        Tensorboard([])

@@ -19,8 +19,8 @@ class Tensorboard:
 
     def __init__(self, runs, local_root=None, port=6006, use_display_name=False):
         self._runs = list(runs) if isinstance(runs, (list, tuple)) else [runs]
-        if not self._runs:
-            raise UserErrorException("runs must hold at least one run.")
+        if not self._runs and local_root is None:
+            raise UserErrorException("runs must hold at least one run, or local_root name a folder of exported logs.")
         self._root, self._port, self._use_display_name = local_root, port, use_display_name
         self._process = self._stopping = None
         self._seen = {}
