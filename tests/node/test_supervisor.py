@@ -145,6 +145,13 @@ def test_a_link_out_of_the_run_is_not_followed(submit, service):
     assert set(service.files) == {"outputs/own"}
 
 
+def test_an_output_whose_name_is_no_text_is_named_in_a_warning(submit, service):
+    submit("open(b'outputs/bad\\xff', 'w').write('x'); open('outputs/own', 'w').write('x')")
+    ended = service.ended()
+    assert set(service.files) == {"outputs/own"}
+    assert [warning for warning in ended["warnings"] if r"bad\xff" in warning]
+
+
 def test_a_flush_is_answered_once_all_before_it_is_delivered(submit, service):
     submit(
         "import os, time\n"

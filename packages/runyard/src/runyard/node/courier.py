@@ -193,6 +193,16 @@ def files_below(run_id: RunId, root: Path, folder: str, *, remove_after: bool = 
                 yield Parcel(run_id, root, file.relative_to(root).as_posix(), remove_after)
 
 
+def names_that_are_no_text(root: Path, folder: str) -> Iterator[str]:
+    """Of files in `root/folder` and below, as text with escapes: no path in a run's history can name them."""
+    for path, _, names in os.walk(os.fsencode(root / folder)):
+        for name in names:
+            relative = os.path.relpath(os.path.join(path, name), os.fsencode(root))
+            shown = relative.decode("utf-8", "backslashreplace")
+            if shown.encode() != relative:
+                yield shown
+
+
 def is_sendable(file: Path, root: Path) -> bool:
     """A plain file, or a link to one below `root`; its name must be text."""
     try:

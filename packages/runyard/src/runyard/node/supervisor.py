@@ -15,8 +15,8 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node import ending as ends
 from runyard.node.attempt import RESERVE_BYTES, AttemptFolder
-from runyard.node.collection import Collection
-from runyard.node.courier import Courier
+from runyard.node.collection import OUTPUTS, Collection
+from runyard.node.courier import Courier, names_that_are_no_text
 from runyard.node.deliveries import Deliveries
 from runyard.node.ending import Ending
 from runyard.node.event_loop import EventLoop, now
@@ -185,6 +185,7 @@ class Supervisor:
         self._deliver_all()
         refused = {**self._courier.refused, **self._deliveries.journals.refused}
         warnings = [*ending.warnings, *self._deliveries.warnings]
+        refused |= dict.fromkeys(names_that_are_no_text(self._folder.work, OUTPUTS), "its name is not UTF-8.")
         warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
         self._deliveries.report("ended", **{**vars(ending), "warnings": warnings, "undelivered": len(refused)})
         self._deliver_all()

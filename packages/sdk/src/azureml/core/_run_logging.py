@@ -20,6 +20,8 @@ class RunLogging:
             value = _metric_values.scalar(value)
         if type(name) is not str or not name:
             _checked_name(name)
+        if step is not None and type(step) is not int:
+            step = _checked_step(step)
         (self._made_recorder or self._recorder).journal.scalar(name, value, step)
 
     def log_list(self, name, value, description=""):
@@ -106,3 +108,10 @@ def _checked_name(name):
     if not isinstance(name, str) or not name:
         raise UserErrorException("name must be a non-empty string, got {!r}.".format(name))
     return name
+
+
+def _checked_step(step):
+    try:
+        return int(step)
+    except (TypeError, ValueError):
+        raise UserErrorException("step must be a whole number, got {!r}.".format(step))

@@ -31,7 +31,10 @@ class Experiment:
             raise UserErrorException("The experiment name {!r} is not valid. It has 1 to 255 characters: letters, "
                                      "digits, '-' and '_', and begins with a letter or digit.".format(name))
         self._workspace, self._name = workspace, name
-        self._client = workspace._client
+        self._client = getattr(workspace, "_client", None)
+        if self._client is None:
+            raise UserErrorException("workspace must be a Workspace, got {!r}. Get one with "
+                                     "Workspace.from_config().".format(workspace))
         self._record = _experiment_dto
         if self._record is None and _create_in_cloud:
             self._record = self._client.put(self._path, {})
