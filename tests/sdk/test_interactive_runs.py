@@ -71,6 +71,8 @@ def test_wrong_values_are_refused_where_they_are_logged(experiment: Experiment) 
     for wrong in (
         lambda: run.log("a", [1]),
         lambda: run.log("", 1),
+        lambda: run.log("a", 1, step="x"),
+        lambda: Experiment(None, "no-workspace"),
         lambda: run.log_image("a"),
         lambda: run.upload_file("../x", __file__),
         lambda: run.upload_file("/x", __file__),
