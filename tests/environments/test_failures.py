@@ -20,6 +20,11 @@ SPEC = EnvironmentSpec(requirements=("pandas==2.0.0", "numpy==99"), choices=(("t
             "'pandas' needs Python >=3.8, and this environment has 3.6.15",
         ),
         ("error: something else", "", "Change pip_packages"),
+        (
+            "Failed to fetch: x\n  cause: error sending request for url (https://i/s/)",
+            None,
+            "network, and at the proxy",
+        ),
         ("Failed to copy: No space left on device (os error 28)", None, "Free space"),
     ],
 )

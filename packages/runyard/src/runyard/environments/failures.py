@@ -14,6 +14,7 @@ BLAMED = (
     re.compile(r"Failed to (?:build|download|fetch)[^`]*`([A-Za-z0-9._-]+)"),
     re.compile(r"Because (?!the\b|there\b|only\b|you\b|we\b)([A-Za-z0-9._-]+)"),
 )
+UNREACHED = "error sending request for url"
 QUOTED_LINES = 40
 
 
@@ -24,6 +25,12 @@ def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFa
         return EnvironmentFailed(
             f"The disk filled up while {doing}: {said}",
             hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
+        )
+    if UNREACHED in said:
+        return EnvironmentFailed(
+            f"A package index could not be reached while {doing}. uv says:\n{said}",
+            hint="Look at the network, and at the proxy and index settings (https_proxy, PIP_INDEX_URL) of the shell "
+            "or notebook that submits; then submit again.",
         )
     other_python = TOO_OLD_PYTHON.search(" ".join(said.split()))
     blamed = normal(other_python.group(3)) if other_python else _blamed(said)

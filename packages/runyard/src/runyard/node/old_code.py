@@ -19,8 +19,8 @@ _ADVICE: Sequence[tuple[re.Pattern[str], str]] = [
     ),
     (
         re.compile(
-            r"module 'tensorflow' has no attribute '(VERSION|placeholder|Session|InteractiveSession|app|flags|ConfigProto|"
-            r"GPUOptions|global_variables_initializer|layers|contrib|get_default_graph|reset_default_graph|"
+            r"module 'tensorflow' has no attribute '(VERSION|placeholder|Session|InteractiveSession|app|flags|"
+            r"ConfigProto|GPUOptions|global_variables_initializer|layers|contrib|get_default_graph|reset_default_graph|"
             r"set_random_seed|log|logging|gfile|variable_scope|get_variable|FixedLenFeature|truncated_normal)'"
             r"|module 'tensorflow[.\w]*\.train' has no attribute '(\w+Optimizer|Saver)'"
             r"|No module named 'tensorflow\.(contrib|examples)"
