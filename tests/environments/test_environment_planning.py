@@ -221,6 +221,14 @@ def test_an_own_environment_without_a_version_gets_that_of_the_estimator():
     assert any("framework_version makes 'tensorflow-gpu'" in note for note in spec.notes)
 
 
+@pytest.mark.parametrize("package", ["cupy-cuda90==5.1.0", "cupy", "cupy-cuda12x"])
+def test_cupy_is_left_out_where_there_is_no_gpu(package):
+    spec = plan_environment(_definition(pip=[package]), gpu_present=False)
+    assert spec.requirements == ()
+    assert f"'{package}' is left out: there is no GPU here." in spec.notes
+    assert plan_environment(_definition(pip=[package]), gpu_present=True).requirements == (package,)
+
+
 def test_a_gpu_build_that_can_be_used_is_left_alone():
     spec = plan_environment(_definition(pip=["tensorflow-gpu==1.13.1"]), gpu_present=True)
     assert spec.requirements == ("tensorflow-gpu==1.13.1",)

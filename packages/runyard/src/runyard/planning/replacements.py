@@ -7,16 +7,26 @@ from runyard.planning.packages import NAME, Wishes, has_version, requirement_nam
 
 # What the index keeps under these names only says which name is the right one.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
+CUPY = re.compile(r"cupy(-cuda\w+)?")
 WITHOUT_OWN_VERSIONS = {"sklearn", "skimage", "pil"}
 
 
 def replace_dead_names(wishes: Wishes, *, gpu_present: bool) -> None:
     """Put what can be installed in place of what cannot, with a note for each."""
+    if not gpu_present:
+        _leave_out_cupy(wishes)
     replaced = [_living(line, gpu_present) for line in wishes.requirements]
     for line, instead in zip(wishes.requirements, replaced, strict=True):
         if line != instead:
             wishes.notes.append(f"'{line}' is installed as '{instead}'{_reason(line)}.")
     wishes.requirements = replaced
+
+
+def _leave_out_cupy(wishes: Wishes) -> None:
+    """It cannot even be imported without a GPU, and its old releases need CUDA to be built."""
+    for line in [line for line in wishes.requirements if CUPY.fullmatch(requirement_name(line))]:
+        wishes.requirements.remove(line)
+        wishes.notes.append(f"'{line}' is left out: there is no GPU here.")
 
 
 def pin_framework(wishes: Wishes, chosen: Recipe) -> None:
