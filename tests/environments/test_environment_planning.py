@@ -205,6 +205,7 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
         ("sklearn", False, "scikit-learn"),
         ("sklearn==0.0", False, "scikit-learn"),
         ("pytorch==1.4.0", False, "torch==1.4.0"),
+        ("mpi4py==3.0.0", True, "mpi4py==3.0.3"),
     ],
 )
 def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_present, requirement):

@@ -7,6 +7,7 @@ from runyard.planning.packages import NAME, Wishes, has_version, requirement_nam
 
 # What the index keeps under these names only says which name is the right one.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
+MPI4PY_BEFORE_OPEN_MPI_4 = re.compile(r"mpi4py *== *3\.0\.[0-2]")
 CUPY = re.compile(r"cupy(-cuda\w+)?")
 WITHOUT_OWN_VERSIONS = {"sklearn", "skimage", "pil"}
 
@@ -45,6 +46,8 @@ def _living(line: str, gpu_present: bool) -> str:
         return ("tensorflow[and-cuda]" if gpu_present else "tensorflow-cpu") + _after_name(line)
     if name == "tensorflow-gpu" and not gpu_present:
         return "tensorflow" + _after_name(line)
+    if MPI4PY_BEFORE_OPEN_MPI_4.fullmatch(line):
+        return "mpi4py==3.0.3"
     return line
 
 
@@ -57,4 +60,6 @@ def _after_name(line: str) -> str:
 def _reason(line: str) -> str:
     if requirement_name(line) in RIGHT_NAMES:
         return ""
+    if requirement_name(line) == "mpi4py":
+        return ", the release of that series that can be built against today's MPI"
     return ", the name under which it goes on" if not has_version(line) else ": there is no GPU here"
