@@ -185,7 +185,7 @@ def test_azureml_packages_are_replaced_by_what_they_brought(package, brought):
 )
 def test_conda_packages_are_mapped_to_the_index_with_a_note(package, requirement):
     spec = plan_environment(_definition(conda_packages=[package]), gpu_present=False)
-    assert spec.requirements == (requirement,)
+    assert spec.requirements[0] == requirement
     assert any(package in note and requirement in note for note in spec.notes)
 
 
@@ -210,7 +210,7 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
 )
 def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_present, requirement):
     spec = plan_environment(_definition(pip=[package]), gpu_present=gpu_present)
-    assert spec.requirements == (requirement,)
+    assert spec.requirements[0] == requirement
     assert any(f"'{package}' is installed as '{requirement}'" in note for note in spec.notes)
 
 
@@ -220,6 +220,13 @@ def test_an_own_environment_without_a_version_gets_that_of_the_estimator():
     spec = plan_environment(definition, gpu_present=False)
     assert (spec.requirements, spec.python) == (("tensorflow==1.13.2", "keras"), "3.6,3.7")
     assert any("framework_version makes 'tensorflow-gpu'" in note for note in spec.notes)
+
+
+def test_old_frameworks_find_the_setuptools_that_conda_gave_them():
+    spec = plan_environment(_definition(pip=["chainer==5.1.0"]), gpu_present=False)
+    assert spec.requirements == ("chainer==5.1.0", "setuptools<70")
+    own = plan_environment(_definition(pip=["chainer==5.1.0", "setuptools==40.0"]), gpu_present=False)
+    assert own.requirements == ("chainer==5.1.0", "setuptools==40.0")
 
 
 @pytest.mark.parametrize("package", ["cupy-cuda90==5.1.0", "cupy", "cupy-cuda12x"])

@@ -47,6 +47,7 @@ def test_the_last_exception_is_found_in_the_log(text, raised):
         ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "framework_version='1.13'"),
         ("AttributeError: module 'tensorflow._api.v2.train' has no attribute 'AdamOptimizer'", "tensorflow==1.15.5"),
         ("ModuleNotFoundError: No module named 'tensorflow.examples'", "written for TensorFlow 1"),
+        ("ModuleNotFoundError: No module named 'pkg_resources'", "setuptools<81"),
         ("ModuleNotFoundError: No module named 'pandas'", "brings 'pandas' to pip_packages"),
     ],
 )

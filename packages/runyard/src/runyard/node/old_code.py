@@ -28,6 +28,10 @@ _ADVICE: Sequence[tuple[re.Pattern[str], str]] = [
         _TENSORFLOW_1,
     ),
     (
+        re.compile(r"No module named 'pkg_resources"),
+        f"It came with setuptools, which is no longer in every environment: have setuptools<81. {_PIN}.",
+    ),
+    (
         re.compile(r"No module named '(?P<module>(?!azureml\b)\w+)"),
         "Add the package that brings '{module}' to pip_packages of the estimator or to the conda dependencies of "
         "the run's environment; a module of your own must lie in source_directory.",

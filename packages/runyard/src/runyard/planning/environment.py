@@ -77,12 +77,14 @@ def _wished_python(version: str) -> str:
 def _as_wished(wishes: Wishes) -> EnvironmentSpec:
     """The user's own list. A framework of a known version gets the company, and the Python, it needs to run."""
     python, is_exact = _wished_python(wishes.python), False
-    notes, preferences = list(wishes.notes), list[str]()
+    notes, preferences, company = list(wishes.notes), list[str](), list[str]()
     for line in wishes.requirements:
         chosen = recipe_of(line)
         if chosen is None:
             continue
         preferences += chosen.constraints
+        # conda put setuptools into every environment, and old releases import it.
+        company += [one for one in chosen.packages if requirement_name(one) == "setuptools"]
         if _is_too_new(python, chosen.pythons):
             notes.append(f"'{line}' cannot be had for Python {python}; {' or '.join(chosen.pythons)} is taken.")
             python, is_exact = ",".join(chosen.pythons), True
@@ -90,7 +92,7 @@ def _as_wished(wishes: Wishes) -> EnvironmentSpec:
     return EnvironmentSpec(
         python=python,
         exact_python=is_exact,
-        requirements=tuple(dict.fromkeys(wishes.requirements)),
+        requirements=tuple(dict.fromkeys([*wishes.requirements, *([] if "setuptools" in wishes.names() else company)])),
         build_constraints=BUILD_CONSTRAINTS,
         preferences=tuple(line for line in dict.fromkeys(preferences) if requirement_name(line) not in pinned),
         notes=tuple(notes),
