@@ -7,14 +7,14 @@ TREE = """
 import os, signal, sys, time
 def sleeper(name):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    print('%s=%d' % (name, os.getpid()), flush=True)
+    os.write(1, b'%s=%d\\n' % (name, os.getpid()))  # at once: print writes the end of a line by itself
     time.sleep(600)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        sleeper('grandchild')
+        sleeper(b'grandchild')
     os._exit(0)
-sleeper('script')
+sleeper(b'script')
 """
 
 

@@ -1,14 +1,12 @@
 """Runs as the wire shows them."""
 
-from dataclasses import fields
 from typing import Any
 from urllib.parse import quote
 
 from runyard.http.context import Services
 from runyard.model.runs import RunRecord
 
-_HIDDEN = frozenset({"sequence"})
-_FIELDS = tuple(field.name for field in fields(RunRecord) if field.name not in _HIDDEN)
+_NOT_IN_LISTINGS = ("sequence", "definition", "environment_lock")
 
 
 class RunWire:
@@ -30,7 +28,9 @@ class RunWire:
 
     def short(self, run: RunRecord) -> dict[str, Any]:
         """As in a listing: what one row of the store holds, but for the large parts."""
-        shown = {name: getattr(run, name) for name in _FIELDS if name not in ("definition", "environment_lock")}
+        shown = dict(vars(run))
+        for name in _NOT_IN_LISTINGS:
+            del shown[name]
         shown["web_view"] = self.web_view(run)
         return shown
 
@@ -41,4 +41,5 @@ class RunWire:
 
     def web_view(self, run: RunRecord) -> str:
         key = self._services.tokens.page_key(run.id)
-        return f"{self._base_url}/runs/{quote(run.id, safe='')}?key={key}"
+        name = run.id if run.id.isascii() else quote(run.id, safe="")
+        return f"{self._base_url}/runs/{name}?key={key}"

@@ -6,6 +6,7 @@ It has one thread and no event framework, since it forks. `python -m runyard.nod
 import contextlib
 import encodings.idna  # noqa: F401  every connection needs it: loaded before the fork, so that no supervisor has to
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -34,6 +35,9 @@ def main(home: Path, ready_fd: int | None) -> int:
     except BlockingIOError:
         return ANOTHER_AGENT
     agent = Agent(home, lock)
+    # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
+    gc.collect()
+    gc.freeze()
     agent.listen()
     if ready_fd is not None:
         os.write(ready_fd, b"1")

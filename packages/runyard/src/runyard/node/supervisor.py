@@ -180,8 +180,9 @@ class Supervisor:
         except OSError as e:
             ending.warnings.append(f"The end could not be kept on the node's disk: {e}.")
         self._deliveries.is_in_haste = True
-        self._deliveries.report("finalizing")
         self._collection.sweep()
+        if not self._is_all_delivered():
+            self._deliveries.report("finalizing")
         self._deliver_all()
         refused = {**self._courier.refused, **self._deliveries.journals.refused}
         warnings = [*ending.warnings, *self._deliveries.warnings]
@@ -192,7 +193,10 @@ class Supervisor:
 
     def _deliver_all(self) -> None:
         """Until the service has everything; for as long as that takes, unless the home folder is gone."""
-        self._wait_until(lambda: not self._deliveries.pending and self._courier.is_idle, ignore_cancel=True)
+        self._wait_until(self._is_all_delivered, ignore_cancel=True)
+
+    def _is_all_delivered(self) -> bool:
+        return not self._deliveries.pending and self._courier.is_idle
 
     def _wait_until(
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False

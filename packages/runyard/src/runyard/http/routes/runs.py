@@ -138,7 +138,7 @@ async def wait(
 ) -> Response:
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
     run = await wait_for_change(services, RunId(run_id), None if ended else version, seconds)
-    return Json(await run_in_threadpool(shown.whole, run))
+    return await run_in_threadpool(lambda: Json(shown.whole(run)))
 
 
 @router.get("/stream")
