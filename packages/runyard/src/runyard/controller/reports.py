@@ -82,7 +82,8 @@ class Reports:
     def _ended(self, run: RunRecord, report: Report) -> RunRecord:
         """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
         self._logs.seal(run.id)
-        self._nodes.release(run.id)
+        if run.nodes:
+            self._nodes.release(run.id)
         wish = (run.exit_facts or {}).get(_WISHED_END)
         status = RunStatus(wish) if wish else _OUTCOMES[report["outcome"]]
         changes: dict[str, Any] = {

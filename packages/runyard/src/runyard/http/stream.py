@@ -12,6 +12,7 @@ from runyard.http.context import Services
 from runyard.http.records import RunWire
 from runyard.model.runs import RunId, RunRecord
 from runyard.services.following import Follower, LogText, Told
+from runyard.services.notifier import end_of
 
 KEEP_ALIVE_SECONDS = 15.0
 
@@ -39,7 +40,7 @@ async def wait_for_change(services: Services, run_id: RunId, version: int | None
     """The run, once its version is above the given one (None: once it has ended) or the time is over."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    with services.notifier.following(run_id) as news:
+    with services.notifier.following(run_id if version is not None else end_of(run_id)) as news:
         while True:
             news.clear()
             run = await run_in_threadpool(services.runs.get, run_id)

@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def end_of(run_id: str) -> str:
+    """What to follow for the end of a run alone: the news before it wake nobody."""
+    return f"end of {run_id}"
+
+
 class Subscription:
     """Set once something happened since the last `clear`; waiting again begins there, so nothing is missed."""
 

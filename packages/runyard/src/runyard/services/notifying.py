@@ -6,7 +6,7 @@ from typing import Any
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
-from runyard.services.notifier import Notifier
+from runyard.services.notifier import Notifier, end_of
 
 
 class NotifyingRunStore:
@@ -24,6 +24,8 @@ class NotifyingRunStore:
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         moved = self._inner.move(seen, to, **changes)
         self._notifier.changed(seen.id)
+        if to.is_terminal:
+            self._notifier.changed(end_of(seen.id))
         return moved
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
@@ -47,6 +49,7 @@ class NotifyingRunStore:
     def delete(self, run_id: RunId) -> None:
         self._inner.delete(run_id)
         self._notifier.changed(run_id)
+        self._notifier.changed(end_of(run_id))
 
 
 class NotifyingLogStore:

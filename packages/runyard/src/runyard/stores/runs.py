@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,14 +116,20 @@ class SqlRunStore:
     def _write(self, connection: Connection, current: RunRecord, changed: RunRecord) -> RunRecord:
         written = replace(changed, version=current.version + 1)
         of_run = {"of_run": current.sequence}
-        connection.execute(UPDATE_RUN, to_row(written) | of_run)
-        if details_row(written) != details_row(current):
-            connection.execute(UPDATE_DETAILS, details_row(written) | of_run)
+        connection.execute(UPDATE_RUN, _changes(to_row(current), to_row(written)) | of_run)
+        if details := _changes(details_row(current), details_row(written)):
+            connection.execute(UPDATE_DETAILS, details | of_run)
+        if current.tags is written.tags and current.properties is written.properties:
+            return written
         before = labels_of(current.workspace, current.tags, current.properties)
         after = labels_of(written.workspace, written.tags, written.properties)
         _delete_labels(connection, current.sequence, before - after)
         _insert_labels(connection, current.sequence, after - before)
         return written
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in after.items() if value != before[name]}
 
 
 def _insert_event(connection: Connection, sequence: int, event: RunEvent) -> None:
