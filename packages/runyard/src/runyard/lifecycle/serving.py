@@ -82,8 +82,6 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     from runyard.services.secrets import private_file
     from runyard.wiring import build
 
-    # A request passes from thread to thread; by default each may keep the interpreter for 5 ms before it lets go.
-    sys.setswitchinterval(0.0005)
     home = settings.home
     token = private_file(home / "token", _new_token).decode().strip()
     socket = listen(settings.host, settings.port, last=_last_port(home))
