@@ -181,6 +181,8 @@ class Supervisor:
             ending.warnings.append(f"The end could not be kept on the node's disk: {e}.")
         self._deliveries.is_in_haste = True
         self._collection.sweep()
+        self._deliveries.ship()
+        self._collection.hand_over()
         if not self._is_all_delivered():
             self._deliveries.report("finalizing")
         self._deliver_all()

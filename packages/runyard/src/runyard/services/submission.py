@@ -5,7 +5,7 @@ from typing import Any
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
-from runyard.model.names import check_run_id
+from runyard.model.names import check_experiment_name, check_run_id
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
 from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
@@ -52,7 +52,8 @@ class Submissions:
     def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
         """Store the run and have it started. Idempotent by `run_id`: a second ask answers with the run as it is."""
         run_id = RunId(check_run_id(asked.run_id))
-        self._workspaces.ensure_experiment(workspace, experiment)
+        check_experiment_name(experiment)
+        self._workspaces.get(workspace)
         there = self._find(run_id, workspace, experiment)
         if there is not None:
             return there

@@ -2,7 +2,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import astuple
 
-from sqlalchemy import func, select, type_coerce
+from sqlalchemy import bindparam, func, select, type_coerce
 from sqlalchemy.types import Text
 
 from runyard.errors import NotFound
@@ -14,6 +14,7 @@ from runyard.stores.run_rows import run_key
 from runyard.stores.schema import assets, run_files, snapshots
 
 _ENTRY = run_files.c["path", "sha256", "size", "mode"]
+_SNAPSHOT = select(snapshots).where(snapshots.c.id == bindparam("snapshot_id"))
 _SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
@@ -47,12 +48,15 @@ class SqlFileStore:
     def put_snapshot(self, snapshot: Snapshot) -> None:
         entries = [astuple(entry) for entry in snapshot.entries]
         row = {"id": snapshot.id, "created_at": snapshot.created_at, "entries": entries}
+        with self._database.read() as connection:
+            if connection.execute(_SNAPSHOT, {"snapshot_id": snapshot.id}).first() is not None:
+                return
         with self._database.write() as connection:
             connection.execute(self._database.insert(snapshots).values(row).on_conflict_do_nothing())
 
     def get_snapshot(self, snapshot_id: str) -> Snapshot:
         with self._database.read() as connection:
-            row = connection.execute(select(snapshots).where(snapshots.c.id == snapshot_id)).first()
+            row = connection.execute(_SNAPSHOT, {"snapshot_id": snapshot_id}).first()
         if row is None:
             raise NotFound(f"There is no snapshot {snapshot_id!r}.", hint="Submit the folder again to make it.")
         return Snapshot(row.id, tuple(FileEntry(*entry) for entry in row.entries), row.created_at)

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from runyard.errors import AlreadyExists, Conflict, NotFound
@@ -12,6 +12,10 @@ from runyard.stores.schema import asset_names, assets, experiments, nodes, runs,
 
 _WORKSPACE = tuple(workspaces.c[field.name] for field in fields(Workspace))
 _EXPERIMENT = tuple(experiments.c[field.name] for field in fields(Experiment))
+_ONE_WORKSPACE = select(*_WORKSPACE).where(workspaces.c.name == bindparam("named"))
+_ONE_EXPERIMENT = select(*_EXPERIMENT).where(
+    experiments.c.workspace == bindparam("of_workspace"), experiments.c.name == bindparam("named")
+)
 _OF_WORKSPACE = (runs, experiments, assets, asset_names, nodes)  # runs before the experiments they point to
 
 
@@ -33,7 +37,7 @@ class SqlWorkspaces:
 
     def get_workspace(self, name: str) -> Workspace:
         with self._database.read() as connection:
-            row = connection.execute(select(*_WORKSPACE).where(workspaces.c.name == name)).first()
+            row = connection.execute(_ONE_WORKSPACE, {"named": name}).first()
         if row is None:
             known = ", ".join(repr(workspace.name) for workspace in self.list_workspaces()) or "none"
             raise NotFound(f"There is no workspace {name!r}. Known: {known}.")
@@ -51,13 +55,13 @@ class SqlWorkspaces:
             connection.execute(delete(workspaces).where(workspaces.c.name == name))
 
     def ensure_experiment(self, workspace: str, name: str) -> Experiment:
-        named = select(*_EXPERIMENT).where(experiments.c.workspace == workspace, experiments.c.name == name)
+        named = {"of_workspace": workspace, "named": name}
         with self._database.read() as connection:
-            row = connection.execute(named).first()
+            row = connection.execute(_ONE_EXPERIMENT, named).first()
         if row is None:
             with self._database.write() as connection:
                 ensure_experiment(self._database, connection, workspace, name)
-                row = connection.execute(named).one()
+                row = connection.execute(_ONE_EXPERIMENT, named).one()
         return Experiment(*row)
 
     def list_experiments(self, workspace: str) -> Sequence[Experiment]:
