@@ -32,11 +32,10 @@ def small_yard(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 FILL = """
 def fill():
-    with open("filler", "wb") as sink:
+    with open("filler", "wb", buffering=0) as sink:  # a buffer would hold the rest of a torn write, and fail at the end
         try:
             while True:
                 sink.write(bytes(1 << 16))
-                sink.flush()
         except OSError:
             pass
 """
