@@ -91,10 +91,11 @@ def _send_contents(client, file_or_folder, entries, missing):
 
 
 def _snapshot_limit():
-    """10 GB, or what the user raised v1's limit to. v1 refused above 300 MB; here that only warns."""
+    """What the user set v1's limit to, higher or lower; untouched it is 10 GB, where v1 refused above 300 MB."""
     from azureml._restclient import snapshots_client
 
-    return max(snapshot.REFUSE_BYTES, snapshots_client.SNAPSHOT_MAX_SIZE_BYTES)
+    limit = snapshots_client.SNAPSHOT_MAX_SIZE_BYTES
+    return snapshot.REFUSE_BYTES if limit == snapshot.WARN_BYTES else limit
 
 
 def _say(text):
