@@ -18,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential git libopenmpi-dev openmpi-bin postgresql python3-dev
+SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light npm openmpi-bin postgresql python3-dev
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
@@ -27,7 +27,7 @@ demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.dev ## all tests that need nothing but Python
-	$(RUN) -m pytest -m "not postgres and not frameworks" --durations=5
+	$(RUN) -m pytest -m "not servers and not frameworks" --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
@@ -35,8 +35,8 @@ check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-test-servers: $(VENV)/.dev ## the store and service tests on a real PostgreSQL
-	$(RUN) -m pytest -m postgres
+test-servers: $(VENV)/.dev ## the tests on a real PostgreSQL, Azurite and S3 server
+	$(RUN) -m pytest -m servers
 
 seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 	$(RUN) -m seeds

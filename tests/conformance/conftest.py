@@ -21,7 +21,7 @@ def postgres_url() -> Iterator[str]:
             yield url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An address with no rows behind it, on each database in turn."""
     if request.param == "sqlite":

@@ -7,7 +7,7 @@ from tests.wire_client import WireClient
 __all__ = ["postgres_url"]
 
 
-@pytest.mark.postgres
+@pytest.mark.servers
 def test_the_service_keeps_its_runs_in_postgresql(home, postgres_url, monkeypatch):
     monkeypatch.setenv("RUNYARD_DATABASE_URL", postgres_url)
     facts = start_service(home, keep=False)

@@ -13,6 +13,9 @@ RunyardError                internal           500
 ├── SchemaTooNew            schema_too_new     500
 ├── EnvironmentFailed       environment_failed 422
 ├── DataFailed              data_failed        422
+│   ├── SourceChanged       source_changed     409
+│   ├── AccessDenied        access_denied      422
+│   └── Unreachable         unreachable        502
 └── EngineError             engine             502
     └── NoCapacity          no_capacity        503
 """
@@ -88,6 +91,24 @@ class EnvironmentFailed(RunyardError):
 
 class DataFailed(RunyardError):
     code, status = "data_failed", 422
+
+
+class SourceChanged(DataFailed):
+    """The data is other than when it was listed or pinned."""
+
+    code, status = "source_changed", 409
+
+
+class AccessDenied(DataFailed):
+    """A store refuses the credentials, or an address may not be connected to."""
+
+    code, status = "access_denied", 422
+
+
+class Unreachable(DataFailed):
+    """A store or server did not answer for as long as it was asked."""
+
+    code, status = "unreachable", 502
 
 
 class EngineError(RunyardError):

@@ -21,17 +21,25 @@ class ProcessSpec:
 class DataItem:
     """Data a run wants at hand. The node brings it and replaces `placeholder` in arguments by its path.
 
-    `mode` is "mount", "download" or "upload". `source` is {"urls": [...]} for web addresses, {"folder", "path",
-    "datastore"} for a data reference into a datastore's folder on this machine, or {"files": [[datastore, folder,
-    path or glob], ...]} for a dataset on datastores; `variables` are set to the path as well.
+    Where it comes from in full, credentials included, the node asks the service when it brings it.
     """
 
     name: str
+    kind: str
+    """"dataset" (read-only), "reference" (a data reference) or "output" (an output dataset)."""
     mode: str
+    """"mount", "download" or "upload"."""
     placeholder: str
-    source: Mapping[str, object]
+    dataset_id: str = ""
+    datastore: str = ""
+    path: str = ""
+    """Of references and outputs: where on the datastore, "" for its root."""
     variables: tuple[str, ...] = ()
+    """Set to the item's path in the script's environment."""
     path_on_compute: str | None = None
+    overwrite: bool = False
+    globs: tuple[str, ...] = ()
+    """Of an uploaded output: which of its files; empty means all."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from runyard.model.data import StoredFile
+
+Progress = Callable[[int], None]
+"""Told how many more bytes have come or gone."""
+
+
+class DataStore(Protocol):
+    """Files below one root: a folder, a bucket or container, web addresses. Safe to use from many threads.
+
+    A path that leaves the root, is absolute, holds a NUL or is longer than the store takes is InvalidArgument,
+    naming it. A store that does not answer is asked again for `NetworkRules.retry_seconds`, then Unreachable;
+    refused credentials are AccessDenied at once; a bucket or container that is not there is NotFound naming it. No
+    error ever holds a credential or the query of an address.
+    """
+
+    @property
+    def local_root(self) -> Path | None:
+        """The folder where its files lie on this machine, if they do."""
+
+    @property
+    def is_writable(self) -> bool: ...
+
+    def list(self, prefix: str = "") -> Iterator[StoredFile]:
+        """Every file whose path begins with the prefix (of the text: 'a/b' finds 'a/bc'), sorted by path.
+        Of web addresses: the one file there."""
+
+    def stat(self, path: str) -> StoredFile:
+        """Raises NotFound."""
+
+    def read(self, path: str, start: int, length: int, *, etag: str = "") -> bytes | memoryview:
+        """Exactly that part of the file, never less: past its end is InvalidArgument. With `etag`, SourceChanged when
+        the file is another by now; never bytes of two versions."""
+
+    def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
+        """The whole file in one stream, for files that are not `is_ranged` or are small. Written beside and renamed:
+        `target` is whole or not there. Returns it as it was got. TooLarge above `max_file_bytes`; SourceChanged."""
+
+    def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
+        """Store a local file whole or not at all. AlreadyExists unless `overwrite`. Large ones in parallel parts."""
+
+    def delete(self, path: str) -> None:
+        """Quiet when gone."""
