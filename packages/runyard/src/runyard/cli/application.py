@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runyard.cli import assets, doctor, environments, runs, service, storage, tensorboard
+from runyard.cli import assets, data, datastores, doctor, environments, runs, service, storage, tensorboard
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 from runyard.errors import RunyardError
@@ -55,6 +55,8 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.add_typer(assets.experiments, name="experiments")
     app.add_typer(assets.models, name="models")
     app.add_typer(assets.compute, name="compute")
+    app.add_typer(data.app, name="data")
+    app.add_typer(datastores.app, name="datastores")
     app.add_typer(environments.app, name="environments")
     return app
 

@@ -1,0 +1,268 @@
+"""Datasets on the command line: what there is, where it came from and went, and the files themselves."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from runyard.cli.connection import Service, WorkspaceOption, connect, home, quoted
+from runyard.cli.exits import Exit, Refusal
+from runyard.cli.output import (
+    Format,
+    FormatOption,
+    print_fields,
+    print_heading,
+    print_json,
+    print_json_line,
+    print_table,
+)
+from runyard.cli.wording import local_time, size_in_words
+
+if TYPE_CHECKING:
+    from runyard.model.data import DataForAttempt, DatasetFiles
+    from runyard.ports.data import DataStore, Progress
+
+app = typer.Typer(no_args_is_help=True, help="Datasets: what they hold, who read them, their files.")
+
+SHOWN_FILES = 20
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name, or its id.")]
+VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, help="This version; else the newest.")]
+
+
+@app.command("list")
+def list_datasets(
+    workspace: WorkspaceOption = None,
+    name: Annotated[str | None, typer.Option(help="Every version of this dataset.")] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """List datasets, the newest version of each; with --name all versions of one."""
+    query: dict[str, Any] = {"name": name} if name else {"latest": 1}
+    found = connect().listed(workspace, "assets/datasets", **query)
+    if output is Format.JSON:
+        print_json(found)
+        return
+    rows = [[d["name"], str(d["version"]), d["body"]["type"], *_pinned(d), local_time(d["created_at"])] for d in found]
+    print_table(["dataset", "version", "type", "files", "size", "created"], rows, nothing="No datasets.")
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    version: VersionOption = None,
+    workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show one dataset: its sources and files, the runs that read or wrote it, the models that came of them."""
+    service = connect()
+    root, dataset = _find(service, name, version, workspace)
+    lineage = service.get(f"{root}/datasets/by-id/{dataset['id']}/lineage")
+    resolved = service.post(f"{root}/datasets/resolve", {"id": dataset["id"], "variables": _variables()})
+    if output is Format.JSON:
+        print_json({**dataset, **resolved, "lineage": lineage})
+        return
+    files, size = _pinned(dataset)
+    tags = ", ".join(f"{key}={value}" for key, value in dataset["tags"].items())
+    fields = {"dataset": dataset["name"], "version": str(dataset["version"]), "id": dataset["id"]}
+    described = {"type": dataset["body"]["type"], "description": dataset["body"].get("description") or "", "tags": tags}
+    print_fields({**fields, **described, "files": files, "size": size, "created": local_time(dataset["created_at"])})
+    for change in resolved["changes"]:
+        print(f"changed   {change}")
+    _print_sections(dataset, resolved["files"], lineage)
+
+
+@app.command()
+def download(
+    name: NameArgument,
+    version: VersionOption = None,
+    workspace: WorkspaceOption = None,
+    target: Annotated[Path, typer.Option("--target", "-t", file_okay=False, help="Folder to write into.")] = Path(),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write a dataset's files below a folder, in parallel; what a broken download left is taken up.
+
+    Example: runyard data download mnist --target ./mnist
+    """
+    from runyard.transfers import BlockCache, cache_limit
+    from runyard.transfers import download as fetch
+
+    service = connect()
+    root, dataset = _find(service, name, version, workspace)
+    data = _access(service, root, dataset)
+    wanted = _wanted(data)
+    items = [(file, target.absolute() / file.path) for file in wanted.files]
+    taken = [place for _, place in items if place.exists()]
+    if taken and not overwrite:
+        raise Refusal(f"{taken[0]} is already there.", hint="Pass --overwrite, or another --target.")
+    cache = home() / "data-cache"
+    with _bar(f"Downloading {name}", sum(file.size or 0 for file in wanted.files)) as progress:
+        fetch(items, _stores(data), BlockCache(cache, cache_limit(cache)), progress)
+    if output is Format.JSON:
+        print_json([str(place) for _, place in items])
+    else:
+        print(f"{len(items)} files below {target.absolute()}")
+
+
+@app.command()
+def upload(
+    folder: Annotated[Path, typer.Argument(exists=True, help="A folder, or one file.")],
+    target: Annotated[
+        str, typer.Argument(metavar="[DATASTORE:]PATH", help="Where to; the default datastore if unsaid.")
+    ],
+    register: Annotated[str | None, typer.Option(help="Register what was uploaded as a dataset of this name.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Send a folder or a file to a datastore.
+
+    Example: runyard data upload ./images pets/images --register pets
+    """
+    from azureml.core import Dataset, Datastore
+
+    from runyard.cli.v1 import open_workspace
+
+    opened = open_workspace(workspace)
+    store_name, _, path = target.rpartition(":")
+    store = Datastore.get(opened, store_name) if store_name else opened.get_default_datastore()
+    if folder.is_dir():
+        store.upload(str(folder), path, overwrite=overwrite)
+    else:
+        store.upload_files([str(folder)], str(folder.absolute().parent), path, overwrite=overwrite)
+    if register:
+        made = Dataset.File.from_files((store, path)).register(opened, register, create_new_version=True)
+        print(f"{made.name}, version {made.version}")
+
+
+@app.command()
+def mount(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name, or its id.")],
+    mount_point: Annotated[Path, typer.Argument(help="An empty folder; it is made where it is not there.")],
+    version: VersionOption = None,
+    workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Mount a dataset's files, read-only, until Ctrl-C or the end of standard input.
+
+    Files are fetched as they are read and kept in the home's data cache.
+    """
+    from runyard.mounting import ReadOnlyMount, serve_mount
+
+    service = connect()
+    root, dataset = _find(service, name, version, workspace)
+    data = _access(service, root, dataset)
+    place = _empty_folder(mount_point)
+
+    def say_ready() -> None:
+        if output is Format.JSON:
+            print_json_line({"mounted": str(place)})
+        else:
+            print(f"{dataset['name'] or dataset['id']} is mounted at {place}. Ctrl-C unmounts it.", flush=True)
+
+    wanted = ReadOnlyMount(place, _wanted(data).files, dataset["name"] or "data")
+    life = sys.stdin.fileno() if not sys.stdin.isatty() else _never_ending()
+    serve_mount(wanted, data.stores, data.network, home() / "data-cache", life=life, ready=say_ready)
+
+
+def _find(service: Service, name: str, version: int | None, workspace: str | None) -> tuple[str, dict[str, Any]]:
+    """The workspace's route and the dataset, by name or else by id."""
+    from runyard_sdk.errors import NotFound
+
+    root = f"/workspaces/{quoted(service.workspace(workspace))}"
+    query = {} if version is None else {"version": version}
+    try:
+        return root, service.get(f"{root}/assets/datasets/{quoted(name)}", **query)
+    except NotFound:
+        if version is not None:
+            raise
+        by_name_error = sys.exc_info()[1]
+    try:
+        return root, service.get(f"{root}/assets/datasets/by-id/{quoted(name)}")
+    except NotFound:
+        assert by_name_error is not None
+        raise by_name_error from None
+
+
+def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
+    from runyard.planning.data_json import data_from_json
+
+    return data_from_json(service.get(f"{root}/datasets/by-id/{dataset['id']}/access"))
+
+
+def _wanted(data: "DataForAttempt") -> "DatasetFiles":
+    (files,) = data.datasets.values()
+    return files
+
+
+def _stores(data: "DataForAttempt") -> "dict[str, DataStore]":
+    from runyard.datastores.opening import open_store
+
+    return {name: open_store(access, data.network) for name, access in data.stores.items()}
+
+
+def _variables() -> dict[str, str]:
+    from runyard_sdk.submitter import network_variables
+
+    variables: dict[str, str] = network_variables()
+    return variables
+
+
+def _pinned(dataset: dict[str, Any]) -> tuple[str, str]:
+    pin = dataset["body"].get("pin") or {}
+    size = pin.get("bytes")
+    return (str(pin.get("files", "")), "" if size is None else size_in_words(size))
+
+
+def _print_sections(dataset: dict[str, Any], files: list[dict[str, Any]], lineage: dict[str, Any]) -> None:
+    print_heading("sources")
+    for source in dataset["body"]["sources"]:
+        print(source.get("url") or f"{source['datastore']}: {source['path'] or '/'}")
+    print_heading("files")
+    rows = [[file["path"], "" if file["size"] is None else size_in_words(file["size"])] for file in files[:SHOWN_FILES]]
+    print_table(["file", "size"], rows, nothing="No files.")
+    if len(files) > SHOWN_FILES:
+        print(f"... and {len(files) - SHOWN_FILES} more; -o json lists all.")
+    print_heading("runs")
+    used = [[run["direction"], run["run_id"], run["mode"] or "", local_time(run["at"])] for run in lineage["runs"]]
+    print_table(["direction", "run", "mode", "at"], used, nothing="No run has read or written it.")
+    if lineage["models"]:
+        print_heading("models of those runs")
+        rows = [[model["name"], str(model["version"]), model["run_id"]] for model in lineage["models"]]
+        print_table(["model", "version", "run"], rows, nothing="")
+
+
+def _empty_folder(place: Path) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    if any(place.iterdir()):
+        raise Refusal(f"{place} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
+    return place.absolute()
+
+
+def _never_ending() -> int:
+    """A pipe whose write end this process keeps: in a terminal only Ctrl-C ends a mount."""
+    read_end, _ = os.pipe()
+    return read_end
+
+
+@contextmanager
+def _bar(what: str, total: int) -> "Iterator[Progress]":
+    """A bar in a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda size: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=total or None)
+        yield lambda size: shown.advance(task, size)
