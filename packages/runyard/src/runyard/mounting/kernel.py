@@ -1,0 +1,202 @@
+"""The kernel's own calls for mounts: no mount(8), no library, so that a mount costs microseconds and works as any user.
+
+A mount that is left behind is never removed by deleting files: below it lies somebody's data.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
+_MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x20, 0x1000, 0x4000, 0x40000, 0x80000
+_KEPT_OPTIONS = {
+    "ro": MS_RDONLY,
+    "nosuid": MS_NOSUID,
+    "nodev": MS_NODEV,
+    "noexec": MS_NOEXEC,
+    "noatime": 0x400,
+    "nodiratime": 0x800,
+    "relatime": 0x200000,
+}
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_CAP_SYS_ADMIN = 21
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_FUSERMOUNT_SECONDS = 10
+
+
+def mount(source: str | Path, target: str | Path, kind: str, flags: int, options: str = "") -> None:
+    """mount(2). OSError names the target."""
+    made = _libc.mount(
+        os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options)
+    )
+    _checked(made, target)
+
+
+def bind(source: Path, target: Path, *, read_only: bool) -> None:
+    """Show a folder, or a file, at `target` too, which is made when it is not there.
+
+    File systems that are mounted below the source come along and are read-only too; what is mounted there later
+    does not. No set-user-id bit and no device works through it. After an OSError nothing is mounted.
+    """
+    _make_mount_point(source, target)
+    mount(source, target, "none", _MS_BIND | _MS_REC)
+    try:
+        # Else unmounting below the target would unmount below the source as well.
+        _set_propagation(target, _MS_PRIVATE)
+        wished = MS_NOSUID | MS_NODEV | (MS_RDONLY if read_only else 0)
+        for point, options in _mountinfo():
+            if _is_below(point, _real(target)):
+                kept = sum(_KEPT_OPTIONS.get(option, 0) & ~wished for option in options)
+                mount("none", point, "none", _MS_REMOUNT | _MS_BIND | wished | kept)
+    except BaseException:
+        unmount(target)
+        raise
+
+
+def unshare_mounts() -> bool:
+    """Give this process, and those it starts, mounts of its own: what is mounted from now on is seen by nobody else and
+    is gone with the last of them. False, with nothing changed, where that is not allowed.
+
+    Call it while the process has one thread. An ordinary user gets a user namespace in which he is himself.
+    """
+    child = os.fork()
+    if child == 0:  # A try that fails half-way must not leave this process without its identity.
+        try:
+            _unshare()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        return False
+    try:
+        _unshare()
+    except OSError:
+        return False
+    return True
+
+
+def unmount(path: Path) -> None:
+    """Take the mount at `path` away at once, also when it is in use or its server is dead. Quiet when there is none."""
+    if _libc.umount2(os.fsencode(path), _MNT_DETACH | _UMOUNT_NOFOLLOW) == 0:
+        return
+    program = shutil.which("fusermount3")
+    if program is not None and path in mounts_below(path):
+        # No output: it may name the folders of others.
+        subprocess.run(
+            [program, "-u", "-z", "--", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_FUSERMOUNT_SECONDS,
+            check=False,
+        )
+
+
+def mounts_below(root: Path) -> list[Path]:
+    """What is mounted at or below a folder, as this process sees it, outer ones first. Asks no file system."""
+    real = _real(root)
+    return [Path(root, os.path.relpath(point, real)) for point, _ in _mountinfo() if _is_below(point, real)]
+
+
+def sweep(root: Path) -> list[Path]:
+    """Unmount everything at and below `root` and remove the empty folders, links and empty files it was mounted on.
+    Returns what is still mounted; then nothing is removed.
+
+    Not for an attempt that is alive: removing a mount point takes the mount from other namespaces too.
+    """
+    for point in reversed(mounts_below(root)):
+        unmount(point)
+    left = mounts_below(root)
+    if not left:
+        _remove_mount_points(root)
+    return left
+
+
+def why_no_fuse() -> str:
+    """One sentence on what keeps this process from FUSE mounts; "" when nothing does."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return "This machine has no /dev/fuse."
+    except OSError as error:
+        return f"/dev/fuse cannot be opened ({error.strerror})."
+    if not may_mount() and shutil.which("fusermount3") is None:
+        return "This user may not mount, and the program fusermount3 (of the package fuse3) is not there to do it."
+    return ""
+
+
+def may_mount() -> bool:
+    """Whether mount(2) is open to this process: as root, or as the owner of its namespace."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
+    return False
+
+
+def _make_mount_point(source: Path, target: Path) -> None:
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch(exist_ok=True)
+
+
+def _remove_mount_points(root: Path) -> None:
+    for folder, folders, files in os.walk(root, topdown=False):
+        for name in files + folders:
+            with contextlib.suppress(OSError):
+                entry = os.path.join(folder, name)
+                if os.path.islink(entry) or (name in files and os.lstat(entry).st_size == 0):
+                    os.unlink(entry)
+                elif name in folders:
+                    os.rmdir(entry)
+    with contextlib.suppress(OSError):
+        os.rmdir(root)
+
+
+def _unshare() -> None:
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)))
+    if user:
+        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+    # Slave, not private: a disk that the machine mounts later is seen here as well.
+    _set_propagation("/", _MS_SLAVE)
+
+
+def _set_propagation(target: str | Path, kind: int) -> None:
+    mount("none", target, "none", kind | _MS_REC)
+
+
+def _mountinfo() -> list[tuple[str, list[str]]]:
+    with open("/proc/self/mountinfo", "rb") as table:
+        rows = [line.split(b" ") for line in table]
+    return [(os.fsdecode(_ESCAPED.sub(_unescaped, row[4])), row[5].decode("ascii").split(",")) for row in rows]
+
+
+def _unescaped(octal: re.Match[bytes]) -> bytes:
+    return bytes([int(octal[1], 8)])
+
+
+def _real(path: Path) -> str:
+    """Without asking the mount itself, which may be dead, what it is."""
+    return os.path.join(os.path.realpath(path.parent), path.name)
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def _checked(result: int, path: str | Path | None = None) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), None if path is None else str(path))
