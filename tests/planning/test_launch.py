@@ -57,7 +57,7 @@ def assert_golden(name: str, plan: LaunchPlan) -> None:
 def test_a_script_with_data_on_the_cpu():
     run = a_run(maxRunDurationSeconds=3600)
     mnist = DataItem(
-        "mnist", "mount", "$AZUREML_DATAREFERENCE_mnist", {"folder": "/d"}, ("AZUREML_DATAREFERENCE_mnist",)
+        "mnist", "reference", "mount", "$AZUREML_DATAREFERENCE_mnist", datastore="blobs", variables=("mnist", "MNIST")
     )
     assert_golden("script", plan_run(run, resources(run, data=(mnist,))))
 
@@ -99,6 +99,31 @@ def test_a_plan_survives_the_way_to_its_node():
     run = a_run()
     plan = plan_run(run, resources(run))
     assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
+
+
+def test_a_plans_data_survives_the_way_to_its_node():
+    run = a_run()
+    item = DataItem("out", "output", "upload", "DatasetOutputConfig:out", path="a/b", globs=("*.csv",), overwrite=True)
+    plan = plan_run(run, resources(run, data=(item,)))
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))).data == (item,)
+
+
+def test_a_script_learns_which_data_it_has():
+    dataset = {"dataLocation": {"dataset": {"id": "d1"}}}
+    run = a_run(
+        data={"direct": {**dataset, "mechanism": "Direct"}, "mounted": {**dataset, "mechanism": "Mount"}},
+        outputData={"a": {"mechanism": "Mount"}, "b": {"mechanism": "Upload"}, "c": {"mechanism": "Link"}},
+    )
+    env = plan_run(run, resources(run)).env
+    assert env["AZUREML_DATASET_ENVIRONMENT_VARS"] == "direct:direct,mounted:mount"
+    assert (env["direct"], "mounted" in env) == ("d1", False)
+    assert (env["AZUREML_DATASET_FILE_OUTPUTS"], env["AZUREML_LINK_DATASET_OUTPUTS"]) == ("a;b", "c")
+
+
+def test_a_dataset_called_path_does_not_replace_the_path():
+    dataset = {"dataLocation": {"dataset": {"id": "d1"}}, "mechanism": "Direct"}
+    run = a_run(data={"PATH": dataset})
+    assert plan_run(run, resources(run)).env["PATH"] == "/usr/bin"
 
 
 def test_a_newer_services_fields_are_ignored():

@@ -122,7 +122,6 @@ def build_controller(base: Foundation, base_url: str) -> Controller:
         engine=engine,
         tokens=base.tokens,
         url=lambda: base_url,
-        datastore_folder=base.datastores.folder,
         environments=lambda variables: UvEnvironments(home / "environments", variables),
         gpus=find_gpus(),
     )

@@ -1,12 +1,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from runyard.model.assets import AssetKind
 from runyard.model.nodes import Node
 from runyard.model.plan import DataItem, EnvironmentSpec
 from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.planning.data import dataset_ids, plan_data
+from runyard.planning.data import plan_data
 from runyard.planning.environment import plan_environment
 from runyard.planning.gpus import Gpu, GpuShare, share_gpus
 from runyard.planning.launch import Resources, plan_preparation, plan_run
@@ -14,6 +12,7 @@ from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Engine
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
+from runyard.services.data_named import default_datastore, require_data
 from runyard.services.tokens import Tokens
 
 
@@ -26,8 +25,6 @@ class Surroundings:
     engine: Engine
     tokens: Tokens
     url: Callable[[], str]
-    datastore_folder: Callable[[str, str], Path]
-    """Of a workspace and a datastore's name. Raises NotFound."""
     environments: Callable[[Mapping[str, str]], EnvironmentBuilder]
     """The builder that sees the submitter's variables."""
     gpus: tuple[Gpu, ...] = ()
@@ -83,9 +80,10 @@ class Launching:
         return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=most_nodes)
 
     def _data(self, run: RunRecord) -> tuple[DataItem, ...]:
-        get, folder = self._around.assets.get_by_id, self._around.datastore_folder
-        bodies = {id: get(run.workspace, AssetKind.DATASET, id).body for id in dataset_ids(run.definition)}
-        return plan_data(run.definition, bodies, lambda name: folder(run.workspace, name))
+        assets = self._around.assets
+        items = plan_data(run.definition, run.id, default_datastore(assets, run.workspace))
+        require_data(assets, run.workspace, items)
+        return items
 
 
 def attempt_of(run: RunRecord) -> AttemptId:

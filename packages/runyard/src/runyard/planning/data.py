@@ -1,8 +1,8 @@
+"""The data that a run definition asks for, as items that a node can bring."""
+
 import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
@@ -12,70 +12,45 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 NEVER_SET = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "TZ", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LD_PRELOAD"}
 )
-MODES = {"mount": "mount", "download": "download", "upload": "upload"}
-DatastoreFolder = Callable[[str], Path]
+DEFAULT_DESTINATION = "dataset/{run-id}/{output-name}"
+LINK = "link"
+Entry = Mapping[str, Any]
 
 
-def plan_data(
-    definition: Mapping[str, Any], datasets: Mapping[str, Mapping[str, Any]], datastore_folder: DatastoreFolder
-) -> tuple[DataItem, ...]:
-    """What a run wants at hand. `datasets` holds the body of every dataset that the definition names, by id;
-    `datastore_folder` raises NotFound for an unknown name. InvalidArgument names the input that cannot be brought."""
-    return (*_references(definition, datastore_folder), *_datasets(definition, datasets, datastore_folder))
+def plan_data(definition: Mapping[str, Any], run_id: str, default_datastore: str) -> tuple[DataItem, ...]:
+    """What a run wants at hand; whether those datasets and datastores are there is not looked at.
+    InvalidArgument names the input or output that cannot be brought."""
+    items = (*_references(definition), *_datasets(definition), *_outputs(definition, run_id, default_datastore))
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise InvalidArgument(
+                f"Two inputs or outputs of the run are called {item.name!r}.", hint="Give each a name of its own."
+            )
+        seen.add(item.name)
+    return items
 
 
-def dataset_ids(definition: Mapping[str, Any]) -> list[str]:
-    """Ids of the saved datasets that a run reads."""
-    entries = (definition.get("data") or {}).values()
-    return [str(entry["dataLocation"]["dataset"]["id"]) for entry in entries]
+def dataset_inputs(definition: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """(id of the saved dataset, mode) of each dataset that a run reads, by the input's name;
+    mode is "direct", "mount" or "download"."""
+    return {
+        name: (_dataset_id(entry, name), _mechanism(entry, name, ("direct", "mount", "download")))
+        for name, entry in _section(definition, "data", "dataset input")
+    }
 
 
-def _references(definition: Mapping[str, Any], datastore_folder: DatastoreFolder) -> Iterator[DataItem]:
-    for name, entry in (definition.get("dataReferences") or {}).items():
-        _check_name(name, "data reference")
-        path = relative_path(str(entry.get("pathOnDataStore") or ""), f"path_on_datastore of data reference {name!r}")
-        store = str(entry["dataStoreName"])
-        yield DataItem(
-            name=name,
-            mode=_mode(str(entry.get("mode") or "mount"), name),
-            placeholder=f"$AZUREML_DATAREFERENCE_{name}",
-            source={"folder": str(datastore_folder(store)), "path": path, "datastore": store},
-            variables=(f"AZUREML_DATAREFERENCE_{name}", *_both_cases(name)),
-            path_on_compute=_path_on_compute(entry, name),
-        )
+def output_mechanisms(definition: Mapping[str, Any]) -> dict[str, str]:
+    """By the output's name: "mount", "upload", or "link" for one that the script links itself."""
+    return {
+        name: _mechanism(entry, name, ("mount", "upload", LINK))
+        for name, entry in _section(definition, "outputData", "output")
+    }
 
 
-def _datasets(
-    definition: Mapping[str, Any], datasets: Mapping[str, Mapping[str, Any]], datastore_folder: DatastoreFolder
-) -> Iterator[DataItem]:
-    for name, entry in (definition.get("data") or {}).items():
-        _check_name(name, "dataset input")
-        if str(entry.get("mechanism") or "").lower() == "direct":
-            continue
-        body = datasets[str(entry["dataLocation"]["dataset"]["id"])]
-        yield DataItem(
-            name=name,
-            mode=_mode(str(entry.get("mechanism") or "mount"), name),
-            placeholder=f"DatasetConsumptionConfig:{name}",
-            source=_source(name, body.get("sources") or [], datastore_folder),
-            variables=tuple(
-                dict.fromkeys([*_both_cases(str(entry.get("environmentVariableName") or name)), *_both_cases(name)])
-            ),
-            path_on_compute=_path_on_compute(entry, name),
-        )
-
-
-def _source(name: str, sources: list[Mapping[str, Any]], datastore_folder: DatastoreFolder) -> Mapping[str, object]:
-    if not sources:
-        raise InvalidArgument(f"Dataset input {name!r} has no files.", hint="Give Dataset.File.from_files a path.")
-    if all("url" in source for source in sources):
-        return {"urls": [_web_address(name, str(source["url"])) for source in sources]}
-    chosen = []
-    for source in sources:
-        path = relative_path(str(source.get("path") or ""), f"a path of dataset input {name!r}")
-        store = str(source["datastore"])
-        chosen.append([store, str(datastore_folder(store)), path])
-    return {"files": chosen}
+def settable(name: str) -> bool:
+    """Whether a variable of that name can be set for a script without breaking it."""
+    return name not in NEVER_SET
 
 
 def relative_path(path: str, what: str) -> str:
@@ -86,38 +61,113 @@ def relative_path(path: str, what: str) -> str:
     return "/".join(parts)
 
 
-def _web_address(name: str, url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.username or parts.password:
-        raise InvalidArgument(
-            f"Dataset input {name!r} names an address of {parts.hostname!r} with a user name or password in it.",
-            hint="Use an address that needs none, or download the file and upload it to a datastore.",
-        )
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or any(ord(c) <= 32 for c in url):
-        raise InvalidArgument(
-            f"Dataset input {name!r} names {url!r}, which is not a web address.",
-            hint="Use http:// or https:// addresses.",
-        )
-    return url
-
-
-def _mode(text: str, name: str) -> str:
-    if text.lower() not in MODES:
-        raise InvalidArgument(f"The mode of data input {name!r} is {text!r}.", hint="Use mount, download or upload.")
-    return MODES[text.lower()]
-
-
-def _check_name(name: str, what: str) -> None:
-    if not NAME.fullmatch(name):
-        raise InvalidArgument(
-            f"{name!r} is not a name for a {what}.", hint="Use letters, digits and '_', beginning with a letter."
+def _references(definition: Mapping[str, Any]) -> Iterator[DataItem]:
+    for name, entry in _section(definition, "dataReferences", "data reference"):
+        store = entry.get("dataStoreName")
+        if not isinstance(store, str) or not store:
+            raise InvalidArgument(f"Data reference {name!r} names no datastore.")
+        yield DataItem(
+            name=name,
+            kind="reference",
+            mode=_mechanism(entry, name, ("mount", "download", "upload"), key="mode"),
+            placeholder=f"$AZUREML_DATAREFERENCE_{name}",
+            datastore=store,
+            path=relative_path(_text(entry, "pathOnDataStore"), f"path_on_datastore of data reference {name!r}"),
+            variables=_variables(name, entry),
+            path_on_compute=_path_on_compute(entry, name),
+            overwrite=bool(entry.get("overwrite")),
         )
 
 
-def _path_on_compute(entry: Mapping[str, Any], name: str) -> str | None:
+def _datasets(definition: Mapping[str, Any]) -> Iterator[DataItem]:
+    inputs = dataset_inputs(definition)
+    for name, entry in _section(definition, "data", "dataset input"):
+        dataset_id, mode = inputs[name]
+        if mode == "direct":
+            continue
+        yield DataItem(
+            name=name,
+            kind="dataset",
+            mode=mode,
+            placeholder=f"DatasetConsumptionConfig:{name}",
+            dataset_id=dataset_id,
+            variables=_variables(name, entry),
+            path_on_compute=_path_on_compute(entry, name),
+            overwrite=bool(entry.get("overwrite")),
+        )
+
+
+def _outputs(definition: Mapping[str, Any], run_id: str, default_datastore: str) -> Iterator[DataItem]:
+    modes = output_mechanisms(definition)
+    for name, entry in _section(definition, "outputData", "output"):
+        if modes[name] == LINK:
+            continue
+        location = _object(_object(entry, "outputLocation", name), "dataPath", name)
+        upload = _object(_object(entry, "additionalOptions", name), "uploadOptions", name)
+        destination = _text(location, "relativePath") or DEFAULT_DESTINATION
+        filled = destination.replace("{run-id}", run_id).replace("{output-name}", name)
+        yield DataItem(
+            name=name,
+            kind="output",
+            mode=modes[name],
+            placeholder=f"DatasetOutputConfig:{name}",
+            datastore=_text(location, "datastoreName") or default_datastore,
+            path=relative_path(filled, f"destination of output {name!r}"),
+            variables=_variables(name, entry),
+            path_on_compute=_path_on_compute(entry, name),
+            overwrite=bool(upload.get("overwrite")),
+            globs=_globs(upload, name),
+        )
+
+
+def _section(definition: Mapping[str, Any], key: str, what: str) -> Iterator[tuple[str, Entry]]:
+    section = definition.get(key) or {}
+    if not isinstance(section, Mapping):
+        raise InvalidArgument(f"{key} of the run definition must be an object, got {type(section).__name__}.")
+    for name, entry in section.items():
+        if not NAME.fullmatch(name):
+            raise InvalidArgument(
+                f"{name!r} is not a name for a {what}.", hint="Use letters, digits and '_', beginning with a letter."
+            )
+        if not isinstance(entry, Mapping):
+            raise InvalidArgument(f"The {what} {name!r} must be an object, got {type(entry).__name__}.")
+        yield name, entry
+
+
+def _dataset_id(entry: Entry, name: str) -> str:
+    dataset_id = _object(_object(entry, "dataLocation", name), "dataset", name).get("id")
+    if not isinstance(dataset_id, str) or not dataset_id:
+        raise InvalidArgument(f"Dataset input {name!r} names no saved dataset.")
+    return dataset_id
+
+
+def _object(entry: Entry, key: str, name: str) -> Entry:
+    value = entry.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{key} of {name!r} must be an object, got {type(value).__name__}.")
+    return value
+
+
+def _text(entry: Entry, key: str) -> str:
+    return str(entry.get(key) or "")
+
+
+def _mechanism(entry: Entry, name: str, known: tuple[str, ...], key: str = "mechanism") -> str:
+    mode = str(entry.get(key) or "mount").lower()
+    if mode not in known:
+        raise InvalidArgument(f"The mode of {name!r} is {entry.get(key)!r}.", hint=f"Use {' or '.join(known)}.")
+    return mode
+
+
+def _globs(upload: Entry, name: str) -> tuple[str, ...]:
+    globs = upload.get("sourceGlobs") or []
+    globs = [globs] if isinstance(globs, str) else globs
+    if not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
+        raise InvalidArgument(f"source_globs of output {name!r} must be a list of strings.")
+    return tuple(relative_path(glob, f"source_globs of output {name!r}") for glob in globs)
+
+
+def _path_on_compute(entry: Entry, name: str) -> str | None:
     path = entry.get("pathOnCompute")
     if not path:
         return None
@@ -125,5 +175,7 @@ def _path_on_compute(entry: Mapping[str, Any], name: str) -> str | None:
     return f"/{inside}" if str(path).startswith("/") else inside
 
 
-def _both_cases(name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each for each in (name, name.upper()) if each not in NEVER_SET))
+def _variables(name: str, entry: Entry) -> tuple[str, ...]:
+    chosen = _text(entry, "environmentVariableName") or name
+    wanted = (f"AZUREML_DATAREFERENCE_{name}", chosen, chosen.upper(), name, name.upper())
+    return tuple(variable for variable in dict.fromkeys(wanted) if settable(variable))

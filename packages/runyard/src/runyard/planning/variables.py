@@ -4,6 +4,7 @@ from typing import Any
 
 from runyard.model.assets import Workspace
 from runyard.model.runs import RunRecord
+from runyard.planning.data import LINK, dataset_inputs, output_mechanisms, settable
 
 _FROM_SUBMITTER = frozenset(
     {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
@@ -66,9 +67,17 @@ def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _data_variables(definition: Mapping[str, Any]) -> dict[str, str]:
-    inputs = definition.get("data") or {}
-    if not inputs:
-        return {}
-    modes = {name: str(item.get("mechanism") or "Direct").lower() for name, item in inputs.items()}
-    ids = {name: str(inputs[name]["dataLocation"]["dataset"]["id"]) for name, mode in modes.items() if mode == "direct"}
-    return {"AZUREML_DATASET_ENVIRONMENT_VARS": ",".join(f"{name}:{mode}" for name, mode in modes.items()), **ids}
+    """How a script's SDK learns which inputs and outputs it has; the paths of those are set by the node."""
+    inputs, outputs = dataset_inputs(definition), output_mechanisms(definition)
+    variables = {name: dataset_id for name, (dataset_id, mode) in inputs.items() if mode == "direct" and settable(name)}
+    if inputs:
+        modes = (f"{name}:{mode}" for name, (_, mode) in inputs.items())
+        variables["AZUREML_DATASET_ENVIRONMENT_VARS"] = ",".join(modes)
+    links = [name for name, mode in outputs.items() if mode == LINK]
+    for variable, names in (
+        ("AZUREML_DATASET_FILE_OUTPUTS", [name for name in outputs if name not in links]),
+        ("AZUREML_LINK_DATASET_OUTPUTS", links),
+    ):
+        if names:
+            variables[variable] = ";".join(names)
+    return variables

@@ -1,0 +1,42 @@
+"""Whether the datasets and datastores that something names are in its workspace."""
+
+from collections.abc import Iterable
+
+from runyard.errors import NotFound
+from runyard.model.assets import AssetKind
+from runyard.model.plan import DataItem
+from runyard.ports.stores import AssetStore
+from runyard.services.workspaces import DEFAULT_DATASTORE
+
+
+def default_datastore(assets: AssetStore, workspace: str) -> str:
+    for store in assets.list(workspace, AssetKind.DATASTORE):
+        if store.body.get("is_default"):
+            return store.name
+    return DEFAULT_DATASTORE
+
+
+def require_data(assets: AssetStore, workspace: str, items: Iterable[DataItem]) -> None:
+    """Raises NotFound naming the first dataset or datastore that is not there, and who asks for it."""
+    for item in items:
+        if item.dataset_id:
+            require_dataset(assets, workspace, item.name, item.dataset_id)
+        else:
+            _require_datastore(assets, workspace, item)
+
+
+def require_dataset(assets: AssetStore, workspace: str, input_name: str, dataset_id: str) -> None:
+    try:
+        assets.get_by_id(workspace, AssetKind.DATASET, dataset_id)
+    except NotFound:
+        raise NotFound(
+            f"Data input {input_name!r} names the dataset {dataset_id!r}, which is not in workspace {workspace!r}.",
+            hint="Was it unregistered? Make the dataset again and submit again.",
+        ) from None
+
+
+def _require_datastore(assets: AssetStore, workspace: str, item: DataItem) -> None:
+    known = [store.name for store in assets.list(workspace, AssetKind.DATASTORE)]
+    if item.datastore not in known:
+        listed = ", ".join(f"'{name}'" for name in known)
+        raise NotFound(f"There is no datastore {item.datastore!r}, which {item.name!r} names. Known: {listed}.")

@@ -1,0 +1,150 @@
+from typing import Any
+
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.model.plan import DataItem
+from runyard.planning.data import dataset_inputs, output_mechanisms, plan_data
+from runyard.planning.data_layout import fixed_part, path_in_dataset
+
+
+def _plan(**definition: Any) -> tuple[DataItem, ...]:
+    return plan_data(definition, "run_1", "blobs")
+
+
+def _input(mechanism: str = "Mount", **options: Any) -> dict[str, Any]:
+    location = {"dataset": {"id": "d1", "name": None, "version": None}}
+    return {"dataLocation": location, "mechanism": mechanism, "environmentVariableName": "mnist", **options}
+
+
+def _output(mechanism: str = "Mount", path: str | None = None, **options: Any) -> dict[str, Any]:
+    return {"outputLocation": {"dataPath": {"datastoreName": None, "relativePath": path}}, "mechanism": mechanism} | (
+        options
+    )
+
+
+def test_a_dataset_becomes_an_item_that_names_it_by_its_id():
+    (item,) = _plan(data={"mnist": _input("Download", overwrite=True)})
+    assert (item.kind, item.mode, item.dataset_id) == ("dataset", "download", "d1")
+    assert item.placeholder == "DatasetConsumptionConfig:mnist"
+    assert item.overwrite
+
+
+def test_every_item_has_all_the_variables_that_scripts_look_for():
+    reference = {"dataStoreName": "blobs", "mode": "Mount"}
+    items = _plan(data={"mnist": _input()}, dataReferences={"Ref": reference}, outputData={"out": _output()})
+    assert {item.name: item.variables for item in items} == {
+        "mnist": ("AZUREML_DATAREFERENCE_mnist", "mnist", "MNIST"),
+        "Ref": ("AZUREML_DATAREFERENCE_Ref", "Ref", "REF"),
+        "out": ("AZUREML_DATAREFERENCE_out", "out", "OUT"),
+    }
+
+
+def test_a_dataset_taken_directly_is_not_brought():
+    assert _plan(data={"mnist": _input("Direct")}) == ()
+    assert dataset_inputs({"data": {"mnist": _input("Direct")}}) == {"mnist": ("d1", "direct")}
+
+
+def test_a_data_reference_becomes_an_item_of_its_datastore():
+    entry = {"dataStoreName": "blobs", "mode": "Upload", "pathOnDataStore": "/mnist/", "pathOnCompute": "in/here"}
+    (item,) = _plan(dataReferences={"Ref": entry})
+    assert (item.kind, item.mode, item.datastore, item.path) == ("reference", "upload", "blobs", "mnist")
+    assert (item.placeholder, item.path_on_compute) == ("$AZUREML_DATAREFERENCE_Ref", "in/here")
+
+
+def test_an_output_without_a_destination_gets_a_folder_of_its_run():
+    (item,) = _plan(outputData={"out": _output()})
+    assert (item.kind, item.mode, item.datastore, item.path) == ("output", "mount", "blobs", "dataset/run_1/out")
+    assert item.placeholder == "DatasetOutputConfig:out"
+
+
+def test_the_words_in_braces_of_a_destination_are_filled_in():
+    location = {"dataPath": {"datastoreName": "lake", "relativePath": "a/{run-id}/{output-name}/b"}}
+    (item,) = _plan(outputData={"out": _output(outputLocation=location)})
+    assert (item.datastore, item.path) == ("lake", "a/run_1/out/b")
+
+
+def test_an_uploaded_output_knows_which_files_and_whether_to_replace():
+    options = {"uploadOptions": {"overwrite": True, "sourceGlobs": ["**/*.csv"]}}
+    (item,) = _plan(outputData={"out": _output("Upload", additionalOptions=options)})
+    assert (item.mode, item.overwrite, item.globs) == ("upload", True, ("**/*.csv",))
+
+
+def test_an_output_that_the_script_links_itself_is_not_brought():
+    assert _plan(outputData={"out": _output("Link")}) == ()
+    assert output_mechanisms({"outputData": {"out": _output("Link")}}) == {"out": "link"}
+
+
+def test_a_dataset_called_path_leaves_the_path_alone():
+    (item,) = _plan(data={"path": _input(environmentVariableName="path")})
+    assert "PATH" not in item.variables
+
+
+def test_a_run_without_data_has_no_items():
+    assert _plan(data=None, dataReferences={}, outputData=None) == ()
+
+
+@pytest.mark.parametrize("path", ["../up", "a/../../b", "a\0b"])
+def test_a_path_that_leaves_its_root_is_refused(path):
+    reference = {"dataStoreName": "blobs", "mode": "Mount", "pathOnDataStore": path}
+    for definition, named in (
+        ({"dataReferences": {"ref": reference}}, "path_on_datastore of data reference 'ref'"),
+        ({"data": {"mnist": _input(pathOnCompute=path)}}, "path_on_compute of 'mnist'"),
+        ({"outputData": {"out": _output(path=path)}}, "destination of output 'out'"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{named} is .*, which leaves its root"):
+            _plan(**definition)
+
+
+@pytest.mark.parametrize("section", ["data", "dataReferences", "outputData"])
+@pytest.mark.parametrize("name", ["../x", "a/b", ".", "", "a\0", "x" * 5000, "a\nb"])
+def test_a_name_that_is_no_file_name_is_refused(section, name):
+    with pytest.raises(InvalidArgument, match="is not a name"):
+        _plan(**{section: {name: _input()}})
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"data": ["mnist"]},
+        {"data": {"mnist": "d1"}},
+        {"data": {"mnist": {"dataLocation": "d1"}}},
+        {"data": {"mnist": {"dataLocation": {"dataset": {}}}}},
+        {"data": {"mnist": _input("Teleport")}},
+        {"dataReferences": {"mnist": {}}},
+        {"outputData": {"mnist": {"outputLocation": 7}}},
+        {"outputData": {"mnist": {"mechanism": "Hdfs"}}},
+        {"outputData": {"mnist": _output(additionalOptions={"uploadOptions": {"sourceGlobs": [7]}})}},
+    ],
+)
+def test_what_is_not_put_together_as_data_is_refused_by_its_name(definition):
+    with pytest.raises(InvalidArgument, match="mnist|data of the run definition"):
+        _plan(**definition)
+
+
+def test_two_items_of_one_name_are_refused():
+    with pytest.raises(InvalidArgument, match="'mnist'"):
+        _plan(data={"mnist": _input()}, outputData={"mnist": _output()})
+
+
+@pytest.mark.parametrize(
+    ("url", "alone", "among_others"),
+    [
+        ("http://h:8/exdb/x.gz", "x.gz", "http%3A/%2Fh%3A8/exdb/x.gz"),
+        ("https://h/a%20b/c d", "c%20d", "https%3A/%2Fh/a%20b/c%20d"),
+        ("https://user:secret@h/x", "x", "https%3A/%2Fh/x"),
+        ("http://h/../..", "%2E%2E", "http%3A/%2Fh/%2E%2E/%2E%2E"),
+        ("http://h", "index", "http%3A/%2Fh/index"),
+        ("http://h/x.csv?part=1", "x.csv%3Fpart=1", "http%3A/%2Fh/x.csv%3Fpart=1"),
+    ],
+)
+def test_each_address_has_a_safe_place_in_its_dataset(url, alone, among_others):
+    assert path_in_dataset([url], url) == alone
+    assert path_in_dataset([url, "http://other/x"], url) == among_others
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fixed"), [("a/b/*.gz", "a/b"), ("a/**", "a"), ("**", ""), ("a/b.txt", "a/b.txt"), ("/a/", "a")]
+)
+def test_a_glob_begins_below_its_fixed_part(pattern, fixed):
+    assert fixed_part(pattern) == fixed
