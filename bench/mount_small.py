@@ -1,0 +1,59 @@
+"""Ten thousand small files through a mount, read by 16 threads: cold from a web server, then a second time."""
+
+import concurrent.futures
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.measuring import Bar, Measurement, median, spread_of
+from bench.mounted import mounted, seen
+from bench.nginx import serving
+
+COUNT, SIZE, THREADS, REPEATS = 10_000, 25_000, 16, 3
+HALF = Bar("at least 0.5 x floor", lambda rate, floor: rate >= 0.5 * floor)
+
+
+def measure() -> Iterator[Measurement]:
+    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder, serving(Path(folder, "served")) as base:
+        root = Path(folder)
+        served = root / "served"
+        served.mkdir(exist_ok=True)
+        names = [f"{number}.bin" for number in range(COUNT)]
+        for name in names:
+            (served / name).write_bytes(os.urandom(SIZE))
+        files = seen(base, names)
+        rates: dict[str, list[float]] = {"cold": [], "again": [], "obstore": [], "local": []}
+        for _ in range(REPEATS):
+            shutil.rmtree(root / "cache", ignore_errors=True)
+            rates["obstore"].append(_rate(names, _by_obstore(base)))
+            with mounted(files, root / "cache") as point:
+                rates["cold"].append(_rate(names, lambda name, point=point: (point / name).read_bytes()))
+                rates["again"].append(_rate(names, lambda name, point=point: (point / name).read_bytes()))
+            rates["local"].append(_rate(names, lambda name: (served / name).read_bytes()))
+    value = {name: median(taken) for name, taken in rates.items()}
+    spread = {name: spread_of(taken) for name, taken in rates.items()}
+    yield Measurement(
+        "10,000 x 25 KB through a mount, cold", value["cold"], "files/s", HALF, value["obstore"], spread["cold"]
+    )
+    yield Measurement(
+        "10,000 x 25 KB through a mount, again", value["again"], "files/s", HALF, value["local"], spread["again"]
+    )
+
+
+def _rate(names: list[str], read: Callable[[str], object]) -> float:
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        begun = time.perf_counter()
+        sizes = pool.map(lambda name: len(read(name)), names, chunksize=16)  # type: ignore[arg-type]
+        assert sum(sizes) == COUNT * SIZE
+        return COUNT / (time.perf_counter() - begun)
+
+
+def _by_obstore(base: str) -> Callable[[str], object]:
+    import obstore
+    from obstore.store import HTTPStore
+
+    store = HTTPStore.from_url(base, client_options={"allow_http": True})
+    return lambda name: obstore.get(store, name).bytes()
