@@ -1,6 +1,6 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runyard.model.data import StoredFile
 
@@ -16,6 +16,11 @@ class DataStore(Protocol):
     refused credentials are AccessDenied at once; a bucket or container that is not there is NotFound naming it. No
     error ever holds a credential or the query of an address.
     """
+
+    @property
+    def identity(self) -> str:
+        """Names the place itself, without credentials: the same for two stores of the same files, whatever a workspace
+        calls them, and for no others. What was read there may be used again by everyone who may read there."""
 
     @property
     def local_root(self) -> Path | None:
@@ -44,3 +49,13 @@ class DataStore(Protocol):
 
     def delete(self, path: str) -> None:
         """Quiet when gone."""
+
+
+@runtime_checkable
+class PutsMany(Protocol):
+    """A store that takes many files for much less than the price of each."""
+
+    def put_many(
+        self, items: Sequence[tuple[str, Path]], *, overwrite: bool, progress: Progress
+    ) -> Sequence[StoredFile]:
+        """As `put` of each (path, source), synced together: after an error some may be stored, each of them whole."""
