@@ -11,12 +11,13 @@ from alembic.config import Config
 from sqlalchemy import Engine, inspect, text
 
 from runyard.errors import SchemaTooNew
+from runyard.model.lineage import DatasetUse, Direction
 from runyard.model.runs import RunId
 from runyard.stores.database import Database, open_database
 from runyard.stores.migration import MIGRATIONS, migrate
 from runyard.stores.schema import HEAD, metadata
 from runyard.stores.sql import open_stores
-from runyard.testing.records import a_run
+from runyard.testing.records import AT, a_run
 
 LATER = '''
 """Rebuilds `runs`, as SQLite must for most changes."""
@@ -58,7 +59,7 @@ def test_migrations_and_the_quick_way_make_the_same_tables(empty_url):
     database.close()
     _drop_all(empty_url)
     database = open_database(empty_url)
-    _upgrade_step_by_step(database)
+    _upgrade_to(database, "head")
     assert _described(database.engine) == quick
     database.close()
 
@@ -73,6 +74,18 @@ def test_an_upgrade_keeps_every_row(empty_url, later_release):
     stores.close()
 
 
+def test_a_database_of_the_first_release_is_brought_up_to_date(empty_url):
+    database = open_database(empty_url)
+    _upgrade_to(database, "0001")
+    database.close()
+    stores = open_stores(empty_url)
+    run = stores.runs.create(a_run())
+    use = DatasetUse(run.id, Direction.INPUT, "mnist", "d1", "digits", 1, "Mount", AT)
+    stores.lineage.record([use])
+    assert stores.lineage.of_run(run.id) == [use]
+    stores.close()
+
+
 def test_a_database_of_a_later_release_is_refused(empty_url, later_release):
     stores = open_stores(empty_url)
     migrate(stores.database, folder=later_release, head="later")
@@ -84,7 +97,7 @@ def test_a_database_of_a_later_release_is_refused(empty_url, later_release):
 
 def test_eight_processes_may_open_a_new_database_at_once(empty_url):
     program = (
-        "import sys; from runyard.stores.sql import open_stores; from runyard.testing.records import a_run;"
+        "import sys; from runyard.stores.sql import open_stores; from runyard.testing.records import AT, a_run;"
         "open_stores(sys.argv[1]).runs.create(a_run(sys.argv[2]))"
     )
     openers = [
@@ -106,12 +119,12 @@ def test_alembic_is_not_imported_for_a_new_or_current_database(tmp_path):
     subprocess.run([sys.executable, "-c", program, f"sqlite:///{tmp_path}/a.db"], check=True)
 
 
-def _upgrade_step_by_step(database: Database) -> None:
+def _upgrade_to(database: Database, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with database.unchecked_write() as connection:
         config.attributes["connection"] = connection
-        upgrade(config, "head")
+        upgrade(config, revision)
 
 
 def _described(engine: Engine) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 import pytest
 
-from runyard.ports.stores import AssetStore, FileStore, MetricStore, NodeStore, RunStore
+from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, RunStore
 from runyard.stores.sql import Stores
 from runyard.testing.asset_store_suite import AssetStoreSuite
 from runyard.testing.file_store_suite import FileStoreSuite
+from runyard.testing.lineage_store_suite import LineageStoreSuite
 from runyard.testing.metric_store_suite import MetricStoreSuite
 from runyard.testing.node_store_suite import NodeStoreSuite
 from runyard.testing.run_listing_suite import RunListingSuite
@@ -60,3 +61,13 @@ class TestSqlNodeStore(NodeStoreSuite):
     @pytest.fixture
     def store(self, stores: Stores) -> NodeStore:
         return stores.nodes
+
+
+class TestSqlLineageStore(LineageStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> LineageStore:
+        return stores.lineage
+
+    @pytest.fixture
+    def runs(self, stores: Stores) -> RunStore:
+        return stores.runs

@@ -3,6 +3,7 @@ from typing import Any, Protocol
 
 from runyard.model.assets import Asset, AssetKind, Experiment, Workspace
 from runyard.model.files import FileEntry, Snapshot
+from runyard.model.lineage import DatasetUse
 from runyard.model.metrics import MetricBatch, MetricSeries, MetricSummary
 from runyard.model.nodes import Node
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
@@ -139,3 +140,17 @@ class NodeStore(Protocol):
 
     def release(self, run_id: RunId) -> Sequence[Node]:
         """Make every node that this run holds idle; return them. Quiet when it holds none."""
+
+
+class LineageStore(Protocol):
+    """Which dataset versions runs read and wrote. What is recorded goes with its run and with nothing else."""
+
+    def record(self, uses: Sequence[DatasetUse]) -> None:
+        """Each safe to record twice: the same dataset under the same name of a run stays as it was first. One
+        without a name is left out when that run has the dataset already. Raises NotFound for an unknown run."""
+
+    def of_run(self, run_id: RunId) -> Sequence[DatasetUse]:
+        """In the order recorded; empty for an unknown run."""
+
+    def of_dataset(self, dataset_id: str) -> Sequence[DatasetUse]:
+        """In the order recorded."""

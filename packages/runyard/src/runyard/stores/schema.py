@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from runyard.stores.column_types import JsonText, StorableText, UtcTime
 
-HEAD = "0001"
+HEAD = "0002"
 
 metadata = MetaData()
 # SQLite numbers rows by itself only where the key is exactly INTEGER.
@@ -194,6 +194,23 @@ run_files = Table(
     Column("size", BigInteger, nullable=False),
     Column("mode", Integer, nullable=False),
     sqlite_with_rowid=False,
+)
+
+dataset_uses = Table(
+    "dataset_uses",
+    metadata,
+    Column("key", _RowKey, primary_key=True),
+    _run_key(),
+    Column("direction", StorableText, nullable=False),
+    Column("name", StorableText, nullable=False),
+    Column("dataset_id", StorableText, nullable=False),
+    Column("dataset_name", StorableText, nullable=False),
+    Column("dataset_version", Integer, nullable=False),
+    Column("mode", StorableText, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    UniqueConstraint("run", "direction", "name", "dataset_id", name="dataset_uses_by_run"),
+    Index("dataset_uses_by_dataset", "dataset_id", "key"),
+    comment="Which dataset versions a run read and wrote.",
 )
 
 snapshots = Table(

@@ -2,10 +2,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from runyard.ports.stores import AssetStore, FileStore, MetricStore, NodeStore, RunStore
+from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, RunStore
 from runyard.stores.assets import SqlAssetStore
 from runyard.stores.database import Database, open_database, utc_now
 from runyard.stores.files import SqlFileStore
+from runyard.stores.lineage import SqlLineageStore
 from runyard.stores.metrics import SqlMetricStore
 from runyard.stores.migration import migrate
 from runyard.stores.nodes import SqlNodeStore
@@ -22,6 +23,7 @@ class Stores:
     files: FileStore
     assets: AssetStore
     nodes: NodeStore
+    lineage: LineageStore
 
     def close(self) -> None:
         self.database.close()
@@ -38,4 +40,5 @@ def open_stores(url: str, *, now: Callable[[], datetime] = utc_now) -> Stores:
         SqlFileStore(database),
         SqlAssetStore(database),
         SqlNodeStore(database),
+        SqlLineageStore(database),
     )
