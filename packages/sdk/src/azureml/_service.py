@@ -17,7 +17,10 @@ _CLASS_BY_CODE = {
     "unauthorized": v1.AuthenticationException,
     "too_large": v1.SnapshotException,
     "environment_failed": v1.ExperimentExecutionException,
-    "data_failed": v1.ExperimentExecutionException,
+    "data_failed": v1.UserErrorException,
+    "source_changed": v1.UserErrorException,
+    "access_denied": v1.UserErrorException,
+    "unreachable": v1.UserErrorException,
 }
 _clients = {}
 _joined_classes = {}

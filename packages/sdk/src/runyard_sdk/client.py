@@ -2,9 +2,8 @@ import json
 import os
 
 from runyard_sdk import blobs
+from runyard_sdk.errors import StorageFull
 from runyard_sdk.transport import Transport
-
-_CHUNK = 1 << 20
 
 
 def quoted(part):
@@ -59,29 +58,21 @@ class Client:
         """The answer as a file to read as it comes."""
         return self.transport.open(_address(path, query))
 
-    def download(self, path, target, **query):
-        """Write an answer to the file `target`, beside it first and then renamed; folders are made."""
-        folder = os.path.dirname(os.path.abspath(target))
-        os.makedirs(folder, exist_ok=True)
-        partial = "{}.{}.part".format(target, os.getpid())
-        answer = self.open(path, **query)
-        try:
-            expected = answer.getheader("Content-Length")
-            with open(partial, "wb") as sink:
-                copied = _copy(answer, sink)
-            if expected is not None and copied != int(expected):
-                raise OSError("The download of {} broke off after {} of {} bytes.".format(target, copied, expected))
-            os.replace(partial, target)
-        finally:
-            answer.close()
-            if os.path.exists(partial):
-                os.remove(partial)
+    def download(self, path, target, size=None, version="", told=None, **query):
+        """Write an answer to the file `target`, whole or not at all; see runyard_sdk.fetching."""
+        from runyard_sdk.fetching import fetch
 
-    def upload(self, path, source, **query):
-        """PUT the bytes of the file `source`."""
+        try:
+            fetch(self.transport, _address(path, query), target, size, version, told)
+        except StorageFull as error:
+            raise self.transport.translate(error)
+
+    def upload(self, path, source, told=None, **query):
+        """PUT the bytes of the file `source`; `told` is called with the number of bytes that went, as they go."""
         with open(source, "rb") as content:
             size = str(os.fstat(content.fileno()).st_size)
-            return _decoded(self.transport.request("PUT", _address(path, query), content, {"Content-Length": size}))
+            body = _Counted(content, told) if told else content
+            return _decoded(self.transport.request("PUT", _address(path, query), body, {"Content-Length": size}))
 
     def send_files(self, paths):
         """Make the contents of local files known to the service; `[[sha256, size], ...]` in the order given."""
@@ -119,11 +110,19 @@ def _decoded(content):
     return json.loads(content.decode("utf-8")) if content else None
 
 
-def _copy(source, sink):
-    copied = 0
-    while True:
-        block = source.read(_CHUNK)
-        if not block:
-            return copied
-        sink.write(block)
-        copied += len(block)
+class _Counted:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, content, told):
+        self._content, self._told, self._told_of = content, told, 0
+
+    def read(self, count=-1):
+        block = self._content.read(count)
+        self._told_of += len(block)
+        self._told(len(block))
+        return block
+
+    def seek(self, place):
+        self._told(place - self._told_of)
+        self._told_of = place
+        return self._content.seek(place)

@@ -11,7 +11,7 @@ class RunyardError(Exception):
     status = 500
 
     def __init__(self, problem, hint="", **facts):
-        super().__init__("{} {}".format(problem, hint).strip())
+        super().__init__(f"{problem} {hint}".strip())
         self.problem, self.hint, self.facts = problem, hint, facts
 
 
@@ -63,6 +63,24 @@ class EnvironmentFailed(RunyardError):
 
 class DataFailed(RunyardError):
     code, status = "data_failed", 422
+
+
+class SourceChanged(DataFailed):
+    """The data is other than when it was listed or pinned."""
+
+    code, status = "source_changed", 409
+
+
+class AccessDenied(DataFailed):
+    """A store refuses the credentials, or an address may not be connected to."""
+
+    code, status = "access_denied", 422
+
+
+class Unreachable(DataFailed):
+    """A store or server did not answer for as long as it was asked."""
+
+    code, status = "unreachable", 502
 
 
 class EngineError(RunyardError):

@@ -1,19 +1,24 @@
 import os
 import sys
 
-_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
-              "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",
+_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",
               "PIP_NO_INDEX", "PIP_CERT", "PIP_TRUSTED_HOST", "PIP_CONFIG_FILE", "UV_INDEX", "UV_INDEX_URL",
               "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX", "UV_NATIVE_TLS",
               "UV_SYSTEM_CERTS", "UV_INSECURE_HOST", "UV_CONFIG_FILE", "UV_CACHE_DIR", "UV_LINK_MODE", "XDG_CACHE_HOME",
               "XDG_CONFIG_HOME")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_NETWORK = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") + _PROXIES + tuple(
+    name.upper() for name in _PROXIES)
+
+
+def network_variables():
+    """The proxies and certificates of this process: with them the service reads web addresses as we would."""
+    return {name: os.environ[name] for name in _NETWORK if name in os.environ}
 
 
 def submitter_facts():
     """The interpreter and the user that submit, and the few variables of theirs that a run may inherit."""
-    names = _PASSED_ON + _PROXIES + tuple(name.upper() for name in _PROXIES)
-    variables = {name: os.environ[name] for name in names if name in os.environ}
+    variables = {name: os.environ[name] for name in _PASSED_ON + _NETWORK if name in os.environ}
     return {"python": sys.executable, "user": _user_name(), "variables": variables}
 
 

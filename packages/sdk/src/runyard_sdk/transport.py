@@ -1,12 +1,14 @@
 import json
 import os
 import time
+from contextlib import contextmanager
 
 from runyard_sdk import WIRE, __version__
 from runyard_sdk.discovery import locate
 from runyard_sdk.errors import RunyardError, ServiceUnavailable, from_wire
 
 BASE = "/api/v1"
+_BLOCK = 1 << 20
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
 _FIXED_PATIENCE_SECONDS = 5
 _IN_RUN_PATIENCE_SECONDS = 60
@@ -23,7 +25,7 @@ class Transport:
     def __init__(self, translate=lambda error: error, find=locate):
         import threading
 
-        self._translate, self._find = translate, find
+        self.translate, self._find = translate, find
         self._service = None
         self._local = threading.local()
 
@@ -43,11 +45,24 @@ class Transport:
         headers = dict(headers or {}, Connection="close")
         return self._translated(method, path, body, headers, True, self._fresh)
 
+    @contextmanager
+    def stream(self, path, headers=None):
+        """An answer to be read to its end on this thread's kept connection, which is dropped when it is not."""
+        answer = self._translated("GET", path, None, headers or {}, True, self._kept)
+        connection = self._local.kept[2]
+        try:
+            yield answer
+        except BaseException:
+            self._drop(connection)
+            raise
+        if not answer.isclosed():
+            self._drop(connection)
+
     def _translated(self, *request):
         try:
             return self._exchange(*request)
         except RunyardError as error:
-            translated = self._translate(error)
+            translated = self.translate(error)
         raise translated
 
     def _exchange(self, method, path, body, headers, repeatable, connect):
@@ -90,7 +105,7 @@ class Transport:
         if wire != WIRE:
             self._drop(connection)
             raise ServiceUnavailable(
-                "This SDK ({}) speaks wire {} and the service speaks wire {}.".format(__version__, WIRE, wire),
+                f"This SDK ({__version__}) speaks wire {WIRE} and the service speaks wire {wire}.",
                 hint="Upgrade the older one: pip install --upgrade runyard-sdk, or runyard on the service's side.")
         if answer.status < 400:
             return answer
@@ -120,6 +135,7 @@ class Transport:
         address = urlsplit(service.url)
         kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
         connection = kind(address.hostname, address.port, timeout=120)
+        connection.blocksize = _BLOCK  # of files that are sent; Python 3.6 ignores it
         connection.connect()
         return connection
 
@@ -147,7 +163,7 @@ class Transport:
         return time.monotonic() - started > patience
 
     def _unavailable(self, service, error):
-        return ServiceUnavailable("The Runyard service at {} does not answer: {}.".format(service.url, error),
+        return ServiceUnavailable(f"The Runyard service at {service.url} does not answer: {error}.",
                                   hint="See 'runyard status', or check RUNYARD_URL.", url=service.url)
 
 

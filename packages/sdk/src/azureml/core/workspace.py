@@ -49,16 +49,10 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
         start = os.path.abspath(path or ".")
         if not os.path.exists(start):
-            raise UserErrorException("The path {!r} given to Workspace.from_config does not exist. Give a config.json "
-                                     "or a folder to search from.".format(path))
+            raise UserErrorException(f"The path {path!r} given to Workspace.from_config does not exist. Give a config.json "
+                                     "or a folder to search from.")
         found = start if os.path.isfile(start) else configfile.find(start, _file_name)
-        if found is None:
-            return _local_default(auth)
-        try:
-            subscription_id, resource_group, name = configfile.read(found)
-        except RunyardError as error:
-            raise translated(error)
-        return Workspace(subscription_id, resource_group, name, auth=auth)
+        return _local_default(auth) if found is None else _configured(found, auth)
 
     @staticmethod
     def create(name, auth=None, subscription_id=None, resource_group=None, location=None, create_resource_group=True,
@@ -75,10 +69,10 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         try:
             record = _ensure(client(), name, facts)
         except AlreadyExists as error:
-            raise WorkspaceException("There is a workspace {!r} already. Pass exist_ok=True to use it, or choose "
-                                     "another name.".format(name), inner_exception=error)
+            raise WorkspaceException(f"There is a workspace {name!r} already. Pass exist_ok=True to use it, or choose "
+                                     "another name.", inner_exception=error)
         if show_output:
-            print("Workspace {} is ready.".format(name))
+            print(f"Workspace {name} is ready.")
         return _of_record(record, auth)
 
     @staticmethod
@@ -114,10 +108,10 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         configfile.write(path or ".", file_name, self.subscription_id, self.resource_group, self.name)
 
     def get_details(self):
-        scope = "/subscriptions/{}/resourceGroups/{}/providers".format(self.subscription_id, self.resource_group)
+        scope = f"/subscriptions/{self.subscription_id}/resourceGroups/{self.resource_group}/providers"
         record = self._record
         return {
-            "id": "{}/Microsoft.MachineLearningServices/workspaces/{}".format(scope, self.name),
+            "id": f"{scope}/Microsoft.MachineLearningServices/workspaces/{self.name}",
             "name": self.name, "location": self.location, "type": "Microsoft.MachineLearningServices/workspaces",
             "tags": self.tags, "sku": self.sku, "workspaceid": record["id"],
             "friendlyName": record.get("friendly_name") or self.name, "description": record.get("description", ""),
@@ -186,8 +180,24 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         return "/workspaces/" + "/".join(quoted(part) for part in (self.name,) + parts)
 
     def __repr__(self):
-        return "Workspace.create(name={!r}, subscription_id={!r}, resource_group={!r})".format(
-            self.name, self.subscription_id, self.resource_group)
+        return f"Workspace.create(name={self.name!r}, subscription_id={self.subscription_id!r}, resource_group={self.resource_group!r})"
+
+
+def nearest_workspace():
+    """The workspace of this run, of the config file that is found from here, or the local default one, quietly."""
+    own = _run_workspace()
+    if own:
+        return Workspace(None, None, own)
+    found = configfile.find(".", None)
+    return _configured(found, None) if found else Workspace(_LOCAL, _LOCAL, _DEFAULT_NAME, _location=_LOCAL)
+
+
+def _configured(path, auth):
+    try:
+        subscription_id, resource_group, name = configfile.read(path)
+    except RunyardError as error:
+        raise translated(error)
+    return Workspace(subscription_id, resource_group, name, auth=auth)
 
 
 def _ensure(service, name, facts):
@@ -216,14 +226,14 @@ def _local_default(auth):
     own = _run_workspace()
     if own:
         return Workspace(None, None, own, auth=auth)
-    print("No config.json was found: using the local default workspace {!r}.".format(_DEFAULT_NAME))
+    print(f"No config.json was found: using the local default workspace {_DEFAULT_NAME!r}.")
     return Workspace(_LOCAL, _LOCAL, _DEFAULT_NAME, auth=auth, _location=_LOCAL)
 
 
 def _check_name(name):
     if not isinstance(name, str) or not _NAME.match(name):
-        raise UserErrorException("The workspace name {!r} is not valid. It has 3 to 33 characters: letters, digits, "
-                                 "'-' and '_', and begins with a letter or digit.".format(name))
+        raise UserErrorException(f"The workspace name {name!r} is not valid. It has 3 to 33 characters: letters, digits, "
+                                 "'-' and '_', and begins with a letter or digit.")
 
 
 # Names that v1 code finds here because the original imported them here.

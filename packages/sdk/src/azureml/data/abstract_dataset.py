@@ -1,9 +1,11 @@
+from datetime import UTC
+
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
 from azureml.data.dataset_factory import FileDatasetFactory, TabularDatasetFactory
 from azureml.exceptions import RunEnvironmentException, UserErrorException  # noqa: F401
 
 
-class AbstractDataset(object):
+class AbstractDataset:
     """What every dataset has. One that was never registered has no id, name or version."""
 
     File = FileDatasetFactory
@@ -15,6 +17,9 @@ class AbstractDataset(object):
         self._workspace = None
         self._asset = None
         self._sources = []
+        self._steps = []
+        self._format = None
+        self._validates = True
 
     @property
     def id(self):
@@ -38,14 +43,20 @@ class AbstractDataset(object):
 
     @property
     def data_changed_time(self):
-        return self._asset["modified_at"] if self._asset else None
+        """When the newest of its files was changed, as a datetime in UTC; None where no source tells."""
+        from azureml.data._service_files import resolved
+        times = [file["modified_at"] for file in resolved(self) if file.get("modified_at")]
+        return utc_time(max(times)) if times else None
 
     @property
     def partition_keys(self):
-        return []
+        """The names that `partition_format` gave to parts of the files' paths."""
+        return self._partitions().keys
 
     def get_partition_key_values(self, partition_keys=None):
-        return []
+        """Each combination of values that occurs, as a dict; of all keys, or of those named."""
+        from azureml.data._service_files import resolved
+        return self._partitions().combinations([file["path"] for file in resolved(self)], partition_keys)
 
     @staticmethod
     def get_by_name(workspace, name, version="latest", **kwargs):
@@ -68,19 +79,15 @@ class AbstractDataset(object):
                 for asset in list_assets(workspace, "datasets", latest=True)}
 
     def register(self, workspace, name, description=None, tags=None, create_new_version=False):
-        """Store it under a name; a new object with id, name and version. The same definition keeps its version."""
-        from azureml._assets import create_asset, find_asset
+        """Store it under a name; a new object with id, name and version. The same definition keeps its version.
+
+        The version pins what its files are now: a run that finds others there says so. Raises UserErrorException
+        where the name stands for other data, unless `create_new_version`.
+        """
         if not isinstance(name, str) or not name.strip():
             raise UserErrorException("name must say what the dataset is called, got %r." % (name,))
-        present = find_asset(workspace, "datasets", name)
-        if present is not None:
-            if present["body"].get("sources") == self._sources and present["body"].get("type") == self._type:
-                return AbstractDataset._of_asset(workspace, present)
-            if not create_new_version:
-                raise UserErrorException("There is a dataset %r already, with other data. Pass create_new_version=True "
-                                         "to register this one as its next version." % name)
-        return AbstractDataset._of_asset(workspace, create_asset(
-            workspace, "datasets", name, self._body(description), tags=_texts(tags)))
+        return AbstractDataset._of_asset(workspace, self._post(
+            workspace, name, description, tags=_texts(tags), create_new_version=bool(create_new_version)))
 
     def unregister_all_versions(self):
         from azureml._assets import delete_asset
@@ -97,15 +104,16 @@ class AbstractDataset(object):
         return self
 
     def remove_tags(self, tags=None):
-        self._patch(tags={tag: None for tag in tags or []})
+        self._patch(tags=dict.fromkeys(tags or []))
         return self
 
     def as_named_input(self, name):
         return DatasetConsumptionConfig(name, self)
 
     def __getitem__(self, key):
-        from azureml._not_yet import not_yet
-        raise not_yet("dataset[%r]" % (key,), 2)
+        """A column, to compare with a value for filter()."""
+        from azureml.data._expressions import column
+        return column(key)
 
     def __repr__(self):
         return "%s(id=%r, name=%r, version=%r, source=%r)" % (
@@ -113,21 +121,47 @@ class AbstractDataset(object):
 
     @staticmethod
     def _of_asset(workspace, asset):
-        made = object.__new__(AbstractDataset._classes[asset["body"].get("type", "file")])
+        body = asset["body"]
+        made = object.__new__(AbstractDataset._classes[body.get("type", "file")])
         AbstractDataset.__init__(made)
-        made._workspace, made._asset, made._sources = workspace, asset, asset["body"].get("sources") or []
+        made._workspace, made._asset = workspace, asset
+        made._sources, made._steps = body.get("sources") or [], body.get("steps") or []
+        made._format = body.get("format")
+        return made
+
+    def _derived(self, step):
+        """An unregistered dataset of the same sources with one step more."""
+        made = object.__new__(type(self))
+        AbstractDataset.__init__(made)
+        made._workspace, made._sources, made._format = self._workspace, self._sources, self._format
+        made._steps, made._validates = self._steps + [step], self._validates
         return made
 
     def _saved(self, workspace):
-        """This dataset with an id: an unregistered one is stored without a name on first use."""
-        if self._asset is None:
-            from azureml._assets import create_asset
-            self._workspace = workspace
-            self._asset = create_asset(workspace, "datasets", "", self._body(None))
+        """This dataset with an id: an unregistered one is stored without a name on first use.
+
+        One of web addresses belongs to no workspace: it is stored in each that it is used in.
+        """
+        is_elsewhere = self._asset is not None and self._workspace.name != workspace.name
+        if self._asset is None or (is_elsewhere and "url" in self._sources[0]):
+            self._asset, self._workspace = self._post(workspace, "", None), workspace
         return self
 
-    def _body(self, description):
-        return {"type": self._type, "sources": self._sources, "description": description, "properties": {}}
+    def _post(self, workspace, name, description, **more):
+        from runyard_sdk.submitter import network_variables
+        return workspace._client.post_again(workspace._path("datasets"), dict(
+            more, name=name, body=self._body(description), validate=self._validates, variables=network_variables()))
+
+    def _body(self, description=None):
+        body = {"type": self._type, "sources": self._sources, "steps": self._steps, "description": description,
+                "properties": {}}
+        if self._format is not None:
+            body["format"] = self._format
+        return body
+
+    def _partitions(self):
+        from azureml.data._partitions import PartitionFormat
+        return PartitionFormat((self._format or {}).get("partition_format"))
 
     def _patch(self, body=None, tags=None):
         from azureml._assets import patch_asset
@@ -141,6 +175,13 @@ class AbstractDataset(object):
     def _bind(self, inputs):
         raise UserErrorException("A dataset cannot be an argument by itself: say how the script gets it, with "
                                  "dataset.as_named_input('name').as_mount() or .as_download().")
+
+
+def utc_time(text):
+    """The datetime of a time on the wire."""
+    from datetime import datetime
+    form = "%Y-%m-%dT%H:%M:%S.%f" if "." in text else "%Y-%m-%dT%H:%M:%S"
+    return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
 
 
 def _texts(tags):

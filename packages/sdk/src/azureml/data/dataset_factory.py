@@ -1,4 +1,3 @@
-from azureml._not_yet import not_yet
 from azureml.data._data_type import DataType  # noqa: F401
 from azureml.data._sources import source_of, sources_of
 from azureml.data._tabular_factory import TabularDatasetFactory  # noqa: F401
@@ -10,27 +9,59 @@ from azureml.data.dataset_type_definitions import PromoteHeadersBehavior  # noqa
 from azureml.exceptions import UserErrorException
 
 
-class FileDatasetFactory(object):
+class FileDatasetFactory:
     """Makes file datasets: Dataset.File."""
 
     @staticmethod
     def from_files(path, validate=True, partition_format=None, is_file=False):
-        """A dataset of the files at web addresses or on datastores; `*` and `**` are globs on datastores."""
+        """A dataset of the files at web addresses or on datastores.
+
+        `path` is an address, a (datastore, 'path') tuple, a DataPath or a DataReference, or a list of these; `*`, `?`,
+        `[]` and `**` are globs on datastores. With `validate` its first file is looked for: DatasetValidationError
+        where there is none. `partition_format`, such as '/{country}/{day:yyyy/MM/dd}/*.csv', names parts of paths.
+        """
+        from azureml.data._partitions import PartitionFormat
         from azureml.data.file_dataset import FileDataset
-        if partition_format is not None:
-            raise not_yet("partition_format of from_files", 2)
         sources, workspace = sources_of(path)
-        return FileDataset._of_sources(sources, workspace)
+        made = FileDataset._of_sources(sources, workspace)
+        made._validates = bool(validate)
+        if partition_format is not None:
+            PartitionFormat(partition_format)
+            made._format = {"partition_format": partition_format}
+        if validate:
+            check_data(made)
+        return made
 
     @staticmethod
     def upload_directory(src_dir, target, pattern=None, overwrite=False, show_progress=True):
-        """Upload a folder to (datastore, path) and make a dataset of it."""
-        if pattern is not None:
-            raise not_yet("pattern of upload_directory", 2)
-        source, workspace = source_of(target)
-        if workspace is None:
-            raise UserErrorException("target must be a (datastore, 'relative/path') tuple or a DataPath, got %r." % (
-                target,))
+        """Upload a folder, or its files that match the glob `pattern`, to (datastore, path); a dataset of it."""
+        source, workspace = _datastore_target(target)
         from azureml.core.datastore import Datastore
-        Datastore.get(workspace, source["datastore"]).upload(src_dir, source["path"], overwrite, show_progress)
-        return FileDatasetFactory.from_files(target)
+        store = Datastore.get(workspace, source["datastore"])
+        store._upload_folder(src_dir, source["path"], overwrite, show_progress, pattern)
+        return FileDatasetFactory.from_files((store, source["path"]))
+
+
+def check_data(dataset):
+    """Raise DatasetValidationError, with the reason, unless the dataset has a file that can be reached."""
+    from azureml.data._service_files import resolved
+    from azureml.data.dataset_error_handling import DatasetValidationError
+    from runyard_sdk.errors import DataFailed, InvalidArgument, NotFound
+    try:
+        found = resolved(dataset, limit=1)
+    except (NotFound, DataFailed, InvalidArgument) as error:
+        raise DatasetValidationError("path cannot be read: %s Pass validate=False where the data comes later." % (
+            error.problem + (" " + error.hint if error.hint else "")), exception=error)
+    if not found:
+        raise DatasetValidationError("path names no file: %r. Check it, or pass validate=False where the data comes "
+                                     "later." % (dataset,))
+
+
+def _datastore_target(target):
+    wanted = "target must be a (datastore, 'relative/path') tuple, a DataPath or a DataReference, got %r." % (target,)
+    if isinstance(target, str):
+        raise UserErrorException(wanted)
+    source, workspace = source_of(target)
+    if "*" in source["path"]:
+        raise UserErrorException(wanted)
+    return source, workspace

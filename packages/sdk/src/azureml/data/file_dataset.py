@@ -1,10 +1,11 @@
 import os
 
-from azureml._not_yet import not_yet, unsupported
-from azureml.data._file_layout import matching, stored_path, web_path
+from azureml._not_yet import unsupported
 from azureml.data.abstract_dataset import AbstractDataset
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
 from azureml.exceptions import AzureMLException, UserErrorException  # noqa: F401
+
+_METADATA = ("Path", "Size", "LastModifiedTime", "CanSeek")
 
 
 class FileDataset(AbstractDataset):
@@ -14,27 +15,30 @@ class FileDataset(AbstractDataset):
     _type = "file"
 
     def __init__(self):
-        super(FileDataset, self).__init__()
+        super().__init__()
 
     def to_path(self):
         """The path of each file below the dataset's root, with a leading slash."""
-        return ["/" + path for path, _ in self._files()]
+        from azureml.data._service_files import resolved
+        return ["/" + file["path"] for file in resolved(self)]
 
     def download(self, target_path=None, overwrite=False, ignore_not_found=False):
-        """Fetch all files below target_path (a new temporary folder if None); their absolute paths."""
+        """Fetch all files below target_path (a new temporary folder if None), several at once; their absolute paths.
+
+        A download that broke off goes on where it was when it is asked for again. A file that exists raises
+        UserErrorException unless `overwrite`; one that is not at its source any more, unless `ignore_not_found`.
+        """
+        from azureml.data._service_files import fetch_all, local_path, resolution
         if target_path is None:
             import tempfile
             target_path = tempfile.mkdtemp()
-        files = [(os.path.join(os.path.abspath(target_path), *path.split("/")), source)
-                 for path, source in self._files()]
-        if not overwrite:
-            for target, _ in files:
-                if os.path.exists(target):
-                    raise UserErrorException("%r exists already; pass overwrite=True to replace it." % target)
-        for target, source in files:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            source(target)
-        return [target for target, _ in files]
+        found = resolution(self)
+        _warn_of(found.get("changes"))
+        for file in found["files"] if not overwrite else []:
+            target = local_path(target_path, file["path"])
+            if os.path.exists(target):
+                raise UserErrorException("%r exists already; pass overwrite=True to replace it." % target)
+        return fetch_all(self, found["files"], target_path, missing=[] if ignore_not_found else None)
 
     def mount(self, mount_point=None, **kwargs):
         """A context object whose mount_point holds the files, read-only, between start() and stop()."""
@@ -48,7 +52,7 @@ class FileDataset(AbstractDataset):
         return self._unnamed_input().as_download(path_on_compute)
 
     def as_hdfs(self):
-        raise unsupported("as_hdfs()", "There is no HDFS here; use as_mount() or as_download().")
+        return self._unnamed_input().as_hdfs()
 
     def as_cache(self, datacache_store):
         raise unsupported("A data cache", "Datasets are cached by themselves; use as_mount().")
@@ -57,22 +61,37 @@ class FileDataset(AbstractDataset):
         raise unsupported("A data cache", "Datasets are cached by themselves; use as_mount().")
 
     def take(self, count):
-        raise not_yet("FileDataset.take", 2)
+        """The first `count` files."""
+        return self._derived(["take", _checked_count(count)])
 
     def skip(self, count):
-        raise not_yet("FileDataset.skip", 2)
+        """All files but the first `count`."""
+        return self._derived(["skip", _checked_count(count)])
 
     def take_sample(self, probability, seed=None):
-        raise not_yet("FileDataset.take_sample", 2)
+        """Each file with this probability; the same files for the same seed."""
+        return self._derived(["sample", _checked_share("probability", probability), _seed(seed), True])
 
     def random_split(self, percentage, seed=None):
-        raise not_yet("FileDataset.random_split", 2)
+        """Two datasets that together are this one; the first has about this share (0 to 1) of the files."""
+        share, seed = _checked_share("percentage", percentage), _seed(seed)
+        return self._derived(["sample", share, seed, True]), self._derived(["sample", share, seed, False])
 
     def filter(self, expression):
-        raise not_yet("FileDataset.filter", 2)
+        """The files for which an expression holds, such as dataset.file_metadata('Size') > 1024.
+
+        Columns are those of file_metadata and the partition keys: dataset['year'] == '2019'.
+        """
+        from azureml.data._expressions import checked
+        expression = checked(expression, "expression")
+        return self._derived(["filter", self._partitions().on_paths(expression, _METADATA, self.to_path)])
 
     def file_metadata(self, col):
-        raise not_yet("FileDataset.file_metadata", 2)
+        """A column of the files themselves, for filter(): 'Path', 'Size', 'LastModifiedTime' or 'CanSeek'."""
+        from azureml.data._expressions import column
+        if col not in _METADATA:
+            raise UserErrorException("col must be one of %s, got %r." % (", ".join(map(repr, _METADATA)), col))
+        return column(col)
 
     @classmethod
     def _of_sources(cls, sources, workspace=None):
@@ -83,48 +102,31 @@ class FileDataset(AbstractDataset):
     def _unnamed_input(self):
         return DatasetConsumptionConfig("input__" + os.urandom(4).hex(), self)
 
-    def _files(self):
-        """(path below the root, a function that writes the file to a target) of each file, in order."""
-        urls = [source["url"] for source in self._sources if "url" in source]
-        if urls:
-            return [(web_path(urls, url), _web_fetcher(url)) for url in urls]
-        found = []
-        for source in self._sources:
-            found.extend(self._stored_files(source, len(self._sources) == 1))
-        return found
 
-    def _stored_files(self, source, is_only):
-        from azureml.core.datastore import Datastore
-        from azureml.data._file_layout import fixed_part
-        store = Datastore.get(self._workspace, source["datastore"])
-        names = matching(store._file_names(fixed_part(source["path"])), source["path"])
-        return [(stored_path(is_only, store.name, source["path"], name), _store_fetcher(store, name))
-                for name in names]
+def _checked_count(count):
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise UserErrorException("count must be a whole number of files, 0 or more; got %r." % (count,))
+    return count
 
 
-def _web_fetcher(url):
-    def fetch(target):
-        import shutil
-        from urllib.error import URLError
-        from urllib.request import urlopen
-        partial = "%s.%d.part" % (target, os.getpid())
-        try:
-            with urlopen(url) as answer, open(partial, "wb") as sink:
-                shutil.copyfileobj(answer, sink)
-            os.replace(partial, target)
-        except URLError as error:
-            raise UserErrorException("%s could not be downloaded: %s." % (url, getattr(error, "reason", error)))
-        finally:
-            if os.path.exists(partial):
-                os.remove(partial)
-    return fetch
+def _checked_share(argument, value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise UserErrorException("%s must be a number from 0 to 1, got %r." % (argument, value))
+    return value
 
 
-def _store_fetcher(store, name):
-    def fetch(target):
-        from runyard_sdk.client import quoted_path
-        store.workspace._client.download(store._route() + "/" + quoted_path(name), target)
-    return fetch
+def _seed(seed):
+    if seed is None:
+        return int.from_bytes(os.urandom(4), "big")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UserErrorException("seed must be a whole number, got %r." % (seed,))
+    return seed
+
+
+def _warn_of(changes):
+    if changes:
+        import warnings
+        warnings.warn("This version of the dataset was made of other data: " + " ".join(changes), stacklevel=3)
 
 
 AbstractDataset._classes["file"] = FileDataset

@@ -1,0 +1,142 @@
+"""Partition formats: parts of a file's path that become columns, such as '/{country}/{day:yyyy/MM/dd}/data.csv'."""
+import operator
+import re
+
+from azureml.exceptions import UserErrorException
+
+_TIME_PARTS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_COMPARISONS = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "startswith": str.startswith, "endswith": str.endswith, "contains": str.__contains__}
+_FIELD = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
+
+
+class PartitionFormat:
+    """What a partition format says: {name} is a text, {name:yyyy/MM/dd/HH/mm/ss} a time, `*` any part of a path.
+
+    It describes the end of a path, from its first key on. None means no keys. UserErrorException where it names no
+    key, a key twice, or a time in another notation.
+    """
+
+    def __init__(self, text):
+        self.keys = []
+        self._times = {}
+        self._pattern = None
+        if text is not None:
+            self._pattern = re.compile(self._expression(text) + r"\Z", re.DOTALL)
+
+    def values_of(self, path):
+        """{key: str or datetime} of a path below a dataset's root; None where the path is not of this form."""
+        if self._pattern is None:
+            return {}
+        found = self._pattern.search("/" + path.lstrip("/"))
+        if found is None:
+            return None
+        texts = dict(zip(self.keys, found.groups()))
+        try:
+            return {key: self._value(key, text) for key, text in texts.items()}
+        except ValueError:
+            return None
+
+    def combinations(self, paths, keys=None):
+        """The different combinations of values of `keys` (all if None) among the paths, as dicts in order."""
+        wanted = self.keys if keys is None else list(keys)
+        unknown = [key for key in wanted if key not in self.keys]
+        if unknown:
+            raise UserErrorException("partition_keys names %r; the dataset's partition keys are %s." % (
+                unknown[0], ", ".join(map(repr, self.keys)) or "none: give from_files a partition_format"))
+        found = []
+        if wanted:
+            seen = set()
+            for path in paths:
+                values = self.values_of(path)
+                combination = values and tuple(values[key] for key in wanted)
+                if combination and combination not in seen:
+                    seen.add(combination)
+                    found.append(dict(zip(wanted, combination)))
+        return found
+
+    def on_paths(self, expression, columns, list_paths):
+        """The expression with each comparison of a partition key turned into one of paths, which the service knows.
+
+        Others may name `columns` alone. `list_paths` is called where there is something to turn.
+        """
+        names = _columns_in(expression)
+        unknown = [name for name in names if name not in columns and name not in self.keys]
+        if unknown:
+            raise UserErrorException("expression names the column %r; known are %s." % (
+                unknown[0], ", ".join(map(repr, list(columns) + self.keys))))
+        if not set(names) & set(self.keys):
+            return expression
+        return _turned(expression, [(path, self.values_of(path) or {}) for path in list_paths()], set(self.keys))
+
+    def _expression(self, text):
+        if not isinstance(text, str) or not _FIELD.search(text):
+            raise UserErrorException("partition_format must name at least one key, as in '/{year}/data.csv'; got %r." % (
+                text,))
+        made, at = "", 0
+        for field in _FIELD.finditer(text):
+            made += _literal(text[at:field.start()]) + self._field(text, field.group(1), field.group(2))
+            at = field.end()
+        return made + _literal(text[at:])
+
+    def _field(self, text, key, time):
+        if key in self.keys:
+            raise UserErrorException("partition_format names %r twice: %r." % (key, text))
+        self.keys.append(key)
+        if time is None:
+            return "([^/]+)"
+        letters = re.findall(r"[A-Za-z]+", time)
+        if [letter for letter in letters if letter not in _TIME_PARTS]:
+            raise UserErrorException("partition_format takes times written with yyyy, MM, dd, HH, mm and ss; got %r in "
+                                     "%r." % (time, text))
+        self._times[key] = re.sub(r"[A-Za-z]+", lambda part: _TIME_PARTS[part.group()], time.replace("%", "%%"))
+        return "(" + re.sub(r"[A-Za-z]+", lambda part: r"\d{%d}" % len(part.group()), re.escape(time)) + ")"
+
+    def _value(self, key, text):
+        if key not in self._times:
+            return text
+        from datetime import datetime
+        return datetime.strptime(text, self._times[key])
+
+
+def _columns_in(expression):
+    if not isinstance(expression, list):
+        return []
+    if expression[0] == "column":
+        return [expression[1]]
+    return [name for part in expression[1:] for name in _columns_in(part)]
+
+
+def _turned(expression, files, keys):
+    if expression[0] in ("and", "or", "not"):
+        return [expression[0]] + [_turned(part, files, keys) for part in expression[1:]]
+    if not set(_columns_in(expression)) & keys:
+        return expression
+    return _any_of([path for path, values in files if _holds(expression, values)])
+
+
+def _holds(comparison, values):
+    left, right = _operand(comparison[1], values), _operand(comparison[2], values)
+    return left is not None and right is not None and _COMPARISONS[comparison[0]](left, right)
+
+
+def _operand(operand, values):
+    if not isinstance(operand, list):
+        return operand
+    found = values.get(operand[1])
+    return found.isoformat() if hasattr(found, "isoformat") else found
+
+
+def _any_of(paths):
+    """Path is one of these, as a tree that is as flat as pairs allow."""
+    if not paths:
+        return ["not", ["startswith", ["column", "Path"], ""]]
+    if len(paths) == 1:
+        return ["==", ["column", "Path"], paths[0]]
+    middle = len(paths) // 2
+    return ["or", _any_of(paths[:middle]), _any_of(paths[middle:])]
+
+
+def _literal(text):
+    return "[^/]*".join(re.escape(part) for part in text.split("*"))

@@ -1,0 +1,123 @@
+"""Downloading one file of the service: whole or not at all, and from where it broke off."""
+
+import os
+
+from runyard_sdk.errors import ServiceUnavailable, StorageFull
+
+_TRIES_WITHOUT_PROGRESS = 5
+
+
+def fetch(transport, address, target, size=None, version="", told=None):
+    """Write an answer to the file `target`, beside it first and then renamed; folders are made.
+
+    `version` says which bytes are meant (of a dataset: the etag), for a file of known size. With it a connection that
+    breaks is taken up where it broke, and what had come when all tries failed is kept for the next call. `told` is
+    called with the number of bytes that came, each time some came.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+    part = _Part(target, version if size else "")
+    try:
+        if size and part.size > size:
+            part.empty()
+        _fill(transport, address, part, size, told or _quiet)
+        part.become(target)
+    finally:
+        part.close()
+
+
+def _fill(transport, address, part, size, told):
+    from http.client import HTTPException
+
+    tries = _TRIES_WITHOUT_PROGRESS
+    told(part.size)
+    while part.size == 0 or part.size != size:
+        before = part.size
+        headers = {"Range": f"bytes={before}-"} if before else {}
+        try:
+            with transport.stream(address, headers) as answer:
+                if before and answer.status != 206:
+                    told(-before)
+                    part.empty()
+                _copy(answer, part, told)
+            if size in (None, part.size):
+                return
+            raise OSError(f"{size} bytes were promised")
+        except (OSError, HTTPException) as error:
+            tries = _TRIES_WITHOUT_PROGRESS if part.size > before else tries - 1
+            if not tries:
+                raise transport.translate(ServiceUnavailable(
+                    f"The download of {part.target} broke off after {part.size} bytes: {error}.",
+                    hint="Call it again; it goes on from there." if part.is_kept else "Call it again."))
+            if not part.is_kept:
+                told(-part.size)
+                part.empty()
+
+
+def _copy(answer, part, told):
+    while True:
+        block = answer.read(1 << 20)
+        if not block:
+            break
+        part.write(block)
+        told(len(block))
+    if answer.length:
+        raise OSError(f"{answer.length} bytes are missing")
+
+
+class _Part:
+    """The file beside the target that grows. One of a known version has a name that the next call finds again."""
+
+    def __init__(self, target, version):
+        self.target = target
+        self.is_kept = bool(version) and self._open_shared(version)
+        if not self.is_kept:
+            self._path = f"{target}.{os.urandom(4).hex()}.part"
+            self._file = open(self._path, "wb")
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def write(self, block):
+        try:
+            self._file.write(block)
+        except OSError as error:
+            self.empty()
+            self.is_kept = False
+            raise StorageFull(f"{self.target!r} could not be written: {error.strerror}.",
+                              hint="Make room there, or choose another folder.")
+        self.size += len(block)
+
+    def empty(self):
+        self._file.seek(0)
+        self._file.truncate()
+        self.size = 0
+
+    def become(self, target):
+        os.replace(self._path, target)
+        self._path = None
+
+    def close(self):
+        self._file.close()
+        if self._path and not self.is_kept:
+            os.remove(self._path)
+
+    def _open_shared(self, version):
+        """Whether the part of this version is ours alone: another process may be at it."""
+        import hashlib
+
+        try:
+            import fcntl
+        except ImportError:
+            return False
+        self._path = "{}.{}.part".format(self.target, hashlib.sha256(version.encode("utf-8")).hexdigest()[:12])
+        self._file = open(self._path, "ab", buffering=0)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._file.fileno()).st_ino == os.stat(self._path).st_ino:
+                return True
+        except OSError:
+            pass
+        self._file.close()
+        return False
+
+
+def _quiet(count):
+    """For callers that show nothing."""

@@ -1,0 +1,183 @@
+"""Progress of uploads and downloads: a live bar in a terminal or notebook, now and then a line elsewhere."""
+
+import os
+import sys
+import time
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+_WIDTH = 24
+
+
+class Progress:
+    """How far a transfer is. Use it as a context manager; it may be told from many threads.
+
+    Nothing is shown for what takes a moment only, and nothing that goes wrong with showing ever reaches the caller.
+    """
+
+    def __init__(self, title, files=0, size=None, is_shown=True):
+        import threading
+
+        self.title, self.files, self.size = title, files, size
+        self.files_done, self.bytes_done = 0, 0
+        self.started = time.monotonic()
+        self._lock = threading.Lock()
+        self._display = _display() if is_shown else None
+        self._next = self.started + (self._display.first_after if self._display else 0)
+
+    def came(self, count):
+        """So many bytes more; of a transfer that begins again, so many less."""
+        with self._lock:
+            self.bytes_done += count
+            self._show()
+
+    def file_done(self):
+        with self._lock:
+            self.files_done += 1
+            self._show()
+
+    def say(self, text):
+        """Print a line on stdout, above the bar where there is one."""
+        with self._lock:
+            self._try("clear")
+            print(text)
+
+    @property
+    def line(self):
+        """The state in words: '3 of 10 files, 1.2 of 4.0 GB, 120.0 MB/s'."""
+        parts = [f"{self.files_done} of {self.files} files"] if self.files else []
+        if self.size:
+            parts.append(f"{readable_size(self.bytes_done)} of {readable_size(self.size)}")
+        elif self.bytes_done:
+            parts.append(readable_size(self.bytes_done))
+        seconds = time.monotonic() - self.started
+        if self.bytes_done and seconds > 0:
+            parts.append(readable_size(self.bytes_done / seconds) + "/s")
+        return ", ".join(parts)
+
+    @property
+    def share(self):
+        """How much of it is done, from 0 to 1."""
+        done, whole = (self.bytes_done, self.size) if self.size else (self.files_done, self.files)
+        return min(1.0, max(0.0, done / float(whole))) if whole else 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._try("end", self)
+
+    def _show(self):
+        if self._display is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._display.every
+            self._try("draw", self)
+
+    def _try(self, what, *arguments):
+        try:
+            if self._display is not None:
+                getattr(self._display, what)(*arguments)
+        except Exception:  # a closed terminal or a broken front end is no reason to end a transfer
+            self._display = None
+
+
+class _Terminal:
+    """One line on stderr that is drawn over."""
+
+    first_after, every = 0.3, 0.1
+
+    def __init__(self):
+        self._is_drawn = False
+
+    def draw(self, progress):
+        import shutil
+
+        filled = int(progress.share * _WIDTH)
+        text = "{} {:3.0f}% [{}{}] {}".format(progress.title, progress.share * 100, "#" * filled,
+                                              "." * (_WIDTH - filled), progress.line)
+        sys.stderr.write("\r\x1b[K" + text[:shutil.get_terminal_size().columns - 1])
+        sys.stderr.flush()
+        self._is_drawn = True
+
+    def clear(self):
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_drawn = False
+
+    def end(self, progress):
+        self.clear()
+
+
+class _Notebook:
+    """A bar below the cell that is updated in place."""
+
+    first_after, every = 0.3, 0.25
+
+    def __init__(self):
+        self._shown = None
+
+    def draw(self, progress):
+        from IPython.display import HTML, display
+
+        bar = HTML(f"<div>{_escaped(progress.title)} <progress value='{progress.share:.4f}' max='1'></progress> {progress.line}</div>")
+        if self._shown is None:
+            self._shown = display(bar, display_id=True)
+        else:
+            self._shown.update(bar)
+
+    def clear(self):
+        """Lines go above the bar by themselves."""
+
+    def end(self, progress):
+        if self._shown is not None:
+            self.draw(progress)
+
+
+class _Lines:
+    """A line on stderr every ten seconds: for logs."""
+
+    first_after, every = 10, 10
+
+    def draw(self, progress):
+        sys.stderr.write(f"{progress.title}: {progress.line}\n")
+        sys.stderr.flush()
+
+    def clear(self):
+        """Its lines stay."""
+
+    def end(self, progress):
+        """The last line was said by whoever asked for the transfer."""
+
+
+def readable_size(count):
+    """1536 as '1.5 KB'."""
+    size, unit = float(count), 0
+    while size >= 999.95 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size:.0f} B"
+
+
+def _display():
+    if _is_kernel():
+        return _Notebook()
+    try:
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            return _Terminal()
+    except (AttributeError, ValueError):  # stderr may be closed, or something without a terminal's manners
+        return None
+    return _Lines()
+
+
+def _is_kernel():
+    """Whether this is a notebook's kernel; IPython is never imported to find out."""
+    shell = sys.modules.get("IPython")
+    try:
+        return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
+    except Exception:  # a half-imported IPython is none
+        return False
+
+
+def _escaped(text):
+    from html import escape
+
+    return escape(text)
