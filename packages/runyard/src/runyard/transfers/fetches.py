@@ -1,0 +1,185 @@
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from runyard.model.data import SourceFile
+from runyard.ports.data import DataStore
+from runyard.transfers.block_cache import BlockCache
+from runyard.transfers.cached_files import CachedFiles
+
+BLOCK_BYTES = 1 << 20
+MOST_BLOCKS_AT_ONCE = 4
+_REMEMBERED_BYTES = 96 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of a store with the place where its blocks are kept."""
+
+    file: SourceFile
+    size: int
+    store: DataStore
+    name: str
+    cached: CachedFiles
+
+    def block_name(self, index: int) -> str:
+        return f"{self.name}-{index:x}"
+
+    def block_size(self, index: int) -> int:
+        return min(BLOCK_BYTES, self.size - index * BLOCK_BYTES)
+
+
+class Fetch:
+    """A few neighbouring blocks on their way, or just come."""
+
+    def __init__(self, source: Source, first: int, count: int, *, is_ahead: bool) -> None:
+        self.source, self.first, self.count, self.is_ahead = source, first, count, is_ahead
+        self.error: BaseException | None = None
+        self._data: memoryview = memoryview(b"")
+        self._ended = threading.Event()
+        self._turn = threading.Lock()
+
+    def take_turn(self) -> bool:
+        """Whether the caller is the one to run it: the first who asks."""
+        return self._turn.acquire(blocking=False)
+
+    def run(self) -> None:
+        """Get the bytes; whoever waits goes on at once. The error, if any, is kept for them."""
+        source = self.source
+        start = self.first * BLOCK_BYTES
+        length = min(self.count * BLOCK_BYTES, source.size - start)
+        try:
+            data = source.store.read(source.file.key, start, length, etag=source.file.etag)
+            self._data = memoryview(data)
+        except BaseException as error:
+            self.error = error
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def brings(self, index: int) -> bool:
+        return self.first <= index < self.first + self.count
+
+    @property
+    def is_here(self) -> bool:
+        return self._ended.is_set() and self.error is None
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def block(self, index: int) -> memoryview:
+        start = (index - self.first) * BLOCK_BYTES
+        return self._data[start : start + BLOCK_BYTES]
+
+
+class Fetches:
+    """Every block on its way to this process once, however many ask for it; the latest are remembered for a while."""
+
+    def __init__(self, cache: BlockCache, threads: int) -> None:
+        self._cache = cache
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, "data-ahead")
+        self._guard = threading.Lock()
+        self._known: dict[tuple[str, int], Fetch] = {}
+        self._remembered: OrderedDict[Fetch, None] = OrderedDict()
+        self._remembered_bytes = 0
+        self._ahead = 0
+        self.fetched_bytes = 0
+
+    def find(self, source: Source, index: int) -> Fetch | None:
+        return self._known.get((source.name, index))
+
+    def claim(self, source: Source, blocks: Sequence[int], *, is_ahead: bool = False) -> Fetch:
+        """The fetch that brings the first of these blocks: one that is under way, or a new one that brings as many
+        of its neighbours among them as go together."""
+        first = blocks[0]
+        with self._guard:
+            known = self._known.get((source.name, first))
+            if known is not None:
+                return known
+            count = 1
+            while (
+                count < min(len(blocks), MOST_BLOCKS_AT_ONCE)
+                and blocks[count] == first + count
+                and (source.name, first + count) not in self._known
+            ):
+                count += 1
+            fetch = Fetch(source, first, count, is_ahead=is_ahead)
+            for index in range(first, first + count):
+                self._known[source.name, index] = fetch
+            return fetch
+
+    def start_ahead(self, source: Source, blocks: Sequence[int]) -> int:
+        """Begin to bring blocks that will be wanted soon; returns how many of them were looked at."""
+        done = 0
+        while done < len(blocks) and self._ahead < 2 * self._threads:
+            if self.find(source, blocks[done]) or source.cached.has(source.block_name(blocks[done])):
+                done += 1
+                continue
+            fetch = self.claim(source, self._uncached(source, blocks[done:]), is_ahead=True)
+            self.start(fetch)
+            done += fetch.first + fetch.count - blocks[done]
+        return done
+
+    def start(self, fetch: Fetch) -> None:
+        with self._guard:
+            self._ahead += 1
+        try:
+            self._pool.submit(self._run_ahead, fetch)
+        except RuntimeError:  # closed meanwhile
+            self._run_ahead(fetch)
+
+    def finish(self, fetch: Fetch) -> None:
+        """Come back when the fetch has ended: run by the caller if nobody began to."""
+        if fetch.take_turn():
+            self._run(fetch)
+        else:
+            fetch.wait()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _uncached(self, source: Source, blocks: Sequence[int]) -> Sequence[int]:
+        count = 1
+        while count < min(len(blocks), MOST_BLOCKS_AT_ONCE) and not source.cached.has(source.block_name(blocks[count])):
+            count += 1
+        return blocks[:count]
+
+    def _run_ahead(self, fetch: Fetch) -> None:
+        try:
+            if fetch.take_turn():
+                self._run(fetch)
+        finally:
+            with self._guard:
+                self._ahead -= 1
+
+    def _run(self, fetch: Fetch) -> None:
+        fetch.run()
+        with self._guard:
+            if fetch.error is None:
+                self.fetched_bytes += fetch.size
+                self._remember(fetch)
+            else:
+                self._forget(fetch)
+        fetch.end()
+        if fetch.error is None:
+            for index in range(fetch.first, fetch.first + fetch.count):
+                self._cache.keep(fetch.source.cached, fetch.source.block_name(index), fetch.block(index))
+
+    def _remember(self, fetch: Fetch) -> None:
+        self._remembered[fetch] = None
+        self._remembered_bytes += fetch.size
+        while self._remembered_bytes > _REMEMBERED_BYTES and len(self._remembered) > 1:
+            oldest, _ = self._remembered.popitem(last=False)
+            self._remembered_bytes -= oldest.size
+            self._forget(oldest)
+
+    def _forget(self, fetch: Fetch) -> None:
+        for index in range(fetch.first, fetch.first + fetch.count):
+            self._known.pop((fetch.source.name, index), None)

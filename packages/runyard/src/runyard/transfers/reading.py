@@ -1,0 +1,133 @@
+import threading
+from collections.abc import Mapping, Sequence
+
+from runyard.errors import InvalidArgument
+from runyard.model.data import SourceFile
+from runyard.ports.data import DataStore
+from runyard.transfers.block_cache import BlockCache, file_name
+from runyard.transfers.fetches import BLOCK_BYTES, MOST_BLOCKS_AT_ONCE, Fetch, Fetches, Source
+from runyard.transfers.sequences import Sequences
+from runyard.transfers.whole_files import WholeFiles
+
+
+class Reader:
+    """Reads parts of files of stores through the cache, from any number of threads.
+
+    Who reads a file from front to back finds the next blocks fetched beforehand; who reads here and there fetches the
+    blocks touched and no more. Files of stores on this machine are read in place. `fetched_bytes` and `cached_bytes`
+    grow as bytes come from stores and from the cache.
+    """
+
+    def __init__(self, cache: BlockCache, stores: Mapping[str, DataStore], *, threads: int = 16) -> None:
+        self._cache, self._stores = cache, stores
+        self._fetches = Fetches(cache, threads)
+        self._sequences = Sequences()
+        self._whole = WholeFiles(cache)
+        self._counting = threading.Lock()
+        self.cached_bytes = 0
+
+    @property
+    def fetched_bytes(self) -> int:
+        return self._fetches.fetched_bytes + self._whole.fetched_bytes
+
+    def read(self, file: SourceFile, start: int, length: int) -> Sequence[memoryview]:
+        """That part of the file, as far as the file goes, in pieces to be put together.
+
+        Raises what the store raises: SourceChanged when the file is another than `file` says, Unreachable, NotFound,
+        AccessDenied. A later read tries again.
+        """
+        if start < 0 or length < 0:
+            raise InvalidArgument(f"start and length must not be negative, got {start} and {length}.")
+        store = self._store_of(file)
+        if file.size is None or not file.is_ranged:
+            return self._read_whole(file, store, start, length)
+        end = min(start + length, file.size)
+        if start >= end:
+            return ()
+        if store.local_root is not None:
+            return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
+        source = Source(file, file.size, store, file_name(store.identity, file), self._cache.files_for(file))
+        return self._read_blocks(source, start, end)
+
+    def close(self) -> None:
+        """Wait for fetches under way and let go of what only this reader may use."""
+        self._fetches.close()
+        self._whole.close()
+
+    def _store_of(self, file: SourceFile) -> DataStore:
+        try:
+            return self._stores[file.store]
+        except KeyError:
+            raise InvalidArgument(
+                f"{file.path!r} lies on the datastore {file.store!r}, which is not known here."
+            ) from None
+
+    def _read_blocks(self, source: Source, start: int, end: int) -> Sequence[memoryview]:
+        indexes = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
+        pieces: dict[int, memoryview] = {}
+        for index in indexes:
+            piece = self._at_hand(source, index, *_within(index, start, end))
+            if piece is not None:
+                pieces[index] = piece
+        missing = [index for index in indexes if index not in pieces]
+        fetches = self._begin(source, missing)
+        self._look_ahead(source, start, end)
+        while missing:
+            fetch = fetches.pop(0) if fetches else self._fetches.claim(source, _neighbours(source, missing))
+            self._fetches.finish(fetch)
+            if fetch.error is not None and not fetch.is_ahead:
+                raise fetch.error
+            for index in [index for index in missing if fetch.error is None and fetch.brings(index)]:
+                first, last = _within(index, start, end)
+                pieces[index] = fetch.block(index)[first:last]
+                missing.remove(index)
+        return [pieces[index] for index in indexes]
+
+    def _at_hand(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
+        fetch = self._fetches.find(source, index)
+        if fetch is not None:
+            return fetch.block(index)[first:last] if fetch.is_here else None
+        data = source.cached.read(source.block_name(index), first, last - first, size=source.block_size(index))
+        if data is None:
+            return None
+        with self._counting:
+            self.cached_bytes += len(data)
+        return memoryview(data)
+
+    def _begin(self, source: Source, missing: Sequence[int]) -> list[Fetch]:
+        """Fetches for all of these blocks, the first left to the caller's own thread."""
+        fetches: list[Fetch] = []
+        rest = missing
+        while rest:
+            fetch = self._fetches.claim(source, _neighbours(source, rest))
+            if fetches:
+                self._fetches.start(fetch)
+            fetches.append(fetch)
+            rest = [index for index in rest if not fetch.brings(index)]
+        return fetches
+
+    def _look_ahead(self, source: Source, start: int, end: int) -> None:
+        if source.size <= MOST_BLOCKS_AT_ONCE * BLOCK_BYTES:
+            return
+        begin, stop = self._sequences.advance(source.name, start, end)
+        blocks = range(-(-begin // BLOCK_BYTES), -(-min(stop, source.size) // BLOCK_BYTES))
+        if blocks:
+            self._fetches.start_ahead(source, blocks)
+
+    def _read_whole(self, file: SourceFile, store: DataStore, start: int, length: int) -> Sequence[memoryview]:
+        data = self._whole.read(file, store, start, length)
+        with self._counting:
+            self.cached_bytes += len(data)
+        return (memoryview(data),) if data else ()
+
+
+def _within(index: int, start: int, end: int) -> tuple[int, int]:
+    """The part of that block which lies between the two places of the file."""
+    return max(start - index * BLOCK_BYTES, 0), min(end - index * BLOCK_BYTES, BLOCK_BYTES)
+
+
+def _neighbours(source: Source, missing: Sequence[int]) -> Sequence[int]:
+    """What is fetched together. A small file comes whole: asking twice costs more than its bytes."""
+    if source.size <= MOST_BLOCKS_AT_ONCE * BLOCK_BYTES:
+        return range(missing[0], -(-source.size // BLOCK_BYTES))
+    return missing

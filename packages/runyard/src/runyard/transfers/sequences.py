@@ -1,0 +1,52 @@
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+_FIRST_WINDOW = 2 << 20
+_LARGEST_WINDOW = 48 << 20
+_SLACK_BYTES = 2 << 20
+_READERS_PER_FILE = 8
+_FILES = 512
+
+
+@dataclass
+class _Sequence:
+    """One reader going forward through a file."""
+
+    next: int
+    ahead: int
+    window: int = 0
+
+    def is_met_by(self, start: int) -> bool:
+        # The kernel asks for parts side by side, so they come a little out of order.
+        return self.next - _SLACK_BYTES <= start <= self.next + _SLACK_BYTES
+
+
+class Sequences:
+    """Notices who reads files from front to back, and says what they will want next."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._files: OrderedDict[str, list[_Sequence]] = OrderedDict()
+
+    def advance(self, name: str, start: int, end: int) -> tuple[int, int]:
+        """The part of the file that is worth fetching now that this one is read; empty for reads here and there."""
+        with self._guard:
+            readers = self._files.setdefault(name, [])
+            self._files.move_to_end(name)
+            if len(self._files) > _FILES:
+                self._files.popitem(last=False)
+            for reader in readers:
+                if reader.is_met_by(start):
+                    return _moved(reader, end)
+            readers.append(_Sequence(next=end, ahead=end))
+            del readers[:-_READERS_PER_FILE]
+            return end, end
+
+
+def _moved(reader: _Sequence, end: int) -> tuple[int, int]:
+    reader.window = min(max(2 * reader.window, _FIRST_WINDOW), _LARGEST_WINDOW)
+    reader.next = max(reader.next, end)
+    begin = max(reader.ahead, reader.next)
+    reader.ahead = max(begin, reader.next + reader.window)
+    return begin, reader.ahead
