@@ -1,0 +1,157 @@
+import errno
+import os
+import stat
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from runyard.errors import RunyardError
+from runyard.model.data import SourceFile
+from runyard.mounting import protocol
+from runyard.mounting.failures import errno_of
+from runyard.mounting.index import MAX_NAME_BYTES, FileIndex, Folder
+from runyard.mounting.listing import ListedName, packed_listing
+from runyard.mounting.log import MountLog
+from runyard.mounting.progress import ReadProgress
+from runyard.mounting.protocol import Op, Request
+from runyard.mounting.server import Handler, Reply
+
+_KEPT_SECONDS = 30 * 86400
+_FOLDER_MODE = stat.S_IFDIR | 0o555
+_FILE_MODE = stat.S_IFREG | 0o444
+_FAILURE_SECONDS = 1.0
+_BLOCK_BYTES = 4096
+
+
+class FileReader(Protocol):
+    """The part of transfers.Reader that trees use."""
+
+    def read(self, file: SourceFile, start: int, length: int) -> "list[memoryview]": ...
+
+    def size(self, file: SourceFile) -> int: ...
+
+
+class ReadOnlyTree:
+    """The files of a dataset. Nothing of it ever changes, so the kernel may keep all it has seen."""
+
+    is_writable = False
+
+    def __init__(self, index: FileIndex, reader: FileReader, log: MountLog, progress: ReadProgress) -> None:
+        self._index, self._nodes = index, index.nodes
+        self._reader, self._log, self._progress = reader, log, progress
+        self._owner = (os.geteuid(), os.getegid())
+        self._made_ns = time.time_ns()
+        self._sizes: dict[int, int] = {}
+        self._listed: dict[int, list[ListedName]] = {}
+        self._failures: dict[int, tuple[float, int]] = {}
+        self._no_such_name = protocol.entry(
+            0, bytes(protocol.ATTR.size), name_seconds=_KEPT_SECONDS, attribute_seconds=0
+        )
+
+    def handlers(self) -> Mapping[int, Handler]:
+        return {
+            Op.LOOKUP: self._lookup,
+            Op.GETATTR: self._getattr,
+            Op.READ: self._read,
+            Op.READDIR: self._readdir,
+            Op.READDIRPLUS: self._readdirplus,
+            Op.STATFS: self._statfs,
+            Op.FORGET: _forget,
+            Op.BATCH_FORGET: _forget,
+        }
+
+    def _lookup(self, request: Request) -> Reply:
+        node = self._folder(request.node).children.get(request.names()[0])
+        return (self._no_such_name if node is None else self._entry(node),)
+
+    def _getattr(self, request: Request) -> Reply:
+        return (protocol.ATTR_OUT_HEAD.pack(_KEPT_SECONDS, 0, 0), self._attributes(request.node))
+
+    def _read(self, request: Request) -> Reply:
+        _, start, length = protocol.READ_IN.unpack_from(request.body)
+        node = request.node
+        file = self._nodes[node]
+        if isinstance(file, Folder):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self._refuse_what_just_failed(node)
+        try:
+            pieces = self._reader.read(file, start, length)
+        except (RunyardError, OSError) as error:
+            raise self._failed(node, file, error) from error
+        self._progress.add(node, file, sum(map(len, pieces)))
+        return pieces
+
+    def _readdir(self, request: Request) -> Reply:
+        return packed_listing(request, self._names(request.node), None)
+
+    def _readdirplus(self, request: Request) -> Reply:
+        return packed_listing(request, self._names(request.node), self._entry_if_known)
+
+    def _statfs(self, _: Request) -> Reply:
+        blocks = -(-self._index.bytes // _BLOCK_BYTES)
+        files = len(self._nodes) - 1
+        return (protocol.STATFS_OUT.pack(blocks, 0, 0, files, 0, _BLOCK_BYTES, MAX_NAME_BYTES, _BLOCK_BYTES, 0),)
+
+    def _folder(self, node: int) -> Folder:
+        folder = self._nodes[node]
+        if isinstance(folder, Folder):
+            return folder
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+    def _names(self, node: int) -> list[ListedName]:
+        listed = self._listed.get(node)
+        if listed is None:
+            folder = self._folder(node)
+            listed = [(b".", node, _FOLDER_MODE), (b"..", folder.parent, _FOLDER_MODE)]
+            listed += [(name, child, self._mode(child)) for name, child in folder.children.items()]
+            self._listed[node] = listed
+        return listed
+
+    def _mode(self, node: int) -> int:
+        return _FOLDER_MODE if isinstance(self._nodes[node], Folder) else _FILE_MODE
+
+    def _entry(self, node: int) -> bytes:
+        return protocol.entry(node, self._attributes(node), name_seconds=_KEPT_SECONDS, attribute_seconds=_KEPT_SECONDS)
+
+    def _entry_if_known(self, node: int) -> bytes:
+        """A listing does not wait for sizes that a server tells with the whole file only."""
+        file = self._nodes[node]
+        is_known = isinstance(file, Folder) or file.size is not None or node in self._sizes
+        return self._entry(node) if is_known else protocol.NO_ENTRY
+
+    def _attributes(self, node: int) -> bytes:
+        there = self._nodes[node]
+        if isinstance(there, Folder):
+            mode, size, links = _FOLDER_MODE, _BLOCK_BYTES, 2 + there.folders
+        else:
+            mode, size, links = _FILE_MODE, self._size(node, there), 1
+        return protocol.attributes(
+            node=node, mode=mode, size=size, modified_ns=self._made_ns, owner=self._owner, links=links
+        )
+
+    def _size(self, node: int, file: SourceFile) -> int:
+        size = file.size if file.size is not None else self._sizes.get(node)
+        if size is None:
+            self._refuse_what_just_failed(node)
+            try:
+                size = self._reader.size(file)
+            except (RunyardError, OSError) as error:
+                raise self._failed(node, file, error) from error
+            self._sizes[node] = size
+        return size
+
+    def _refuse_what_just_failed(self, node: int) -> None:
+        """The kernel asks again at once for what a read ahead could not bring: the script would wait twice as long."""
+        at, number = self._failures.get(node, (0.0, 0))
+        if number and time.monotonic() - at < _FAILURE_SECONDS:
+            raise OSError(number, os.strerror(number))
+
+    def _failed(self, node: int, file: SourceFile, error: RunyardError | OSError) -> OSError:
+        number = errno_of(error)
+        self._failures[node] = (time.monotonic(), number)
+        self._log.trouble(f"Reading {file.path!r} failed: {error}")
+        return OSError(number, os.strerror(number))
+
+
+def _forget(_: Request) -> Reply:
+    return None

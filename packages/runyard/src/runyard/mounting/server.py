@@ -1,0 +1,195 @@
+"""A FUSE server on /dev/fuse, without libfuse.
+
+The libraries for Python on libfuse's path-based interface cannot answer ENOSYS to OPEN and OPENDIR, so that each open
+and close of a file costs a message, and they copy what is read once more. Here a file that the kernel knows is opened,
+read again and closed without waking this process at all.
+"""
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from runyard.mounting import protocol
+from runyard.mounting.log import MountLog
+from runyard.mounting.protocol import Ability, Op, Request
+
+REQUEST_BYTES = 1 << 20
+READ_AHEAD_BYTES = 4 << 20
+_PAGE_BYTES = 4096
+_FIRST_WORKERS = 4
+_MOST_WORKERS = 64
+_MAX_BACKGROUND = 64
+_WRITE_HEAD_BYTES = _PAGE_BYTES
+_SIGKILL_BIT = 1 << 8
+
+Reply = Sequence[bytes | memoryview] | None
+"""None: the kernel expects no answer."""
+Handler = Callable[[Request], Reply]
+
+
+class Tree(Protocol):
+    """What a mount shows. Its handlers are called by many threads at once; an OSError is the answer to the script."""
+
+    @property
+    def is_writable(self) -> bool: ...
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """By the number of the message; any other is answered with ENOSYS."""
+
+
+class FuseServer:
+    """Answers the requests of one mount until it is unmounted."""
+
+    def __init__(self, device: int, tree: Tree, log: MountLog) -> None:
+        self._device, self._log = device, log
+        self._is_writable = tree.is_writable
+        self._handlers = {**tree.handlers(), Op.INTERRUPT: self._interrupt, Op.DESTROY: _done}
+        self._buffer_bytes = _WRITE_HEAD_BYTES + REQUEST_BYTES if tree.is_writable else protocol.MIN_READ_BUFFER
+        self._lock = threading.Lock()
+        self._workers: list[threading.Thread] = []
+        self._idle = 0
+        self._pending: dict[int, int] = {}
+        self._interrupted: set[int] = set()
+
+    def start(self) -> None:
+        """Agree with the kernel and begin to answer. Returns once the mount can be used."""
+        self._agree()
+        with self._lock:
+            for _ in range(_FIRST_WORKERS):
+                self._add_worker()
+
+    def wait(self, seconds: float) -> None:
+        """Until all requests are answered and the mount is gone, at most so long for each worker."""
+        for worker in list(self._workers):
+            worker.join(seconds)
+
+    def release_killed(self) -> None:
+        """Answer what processes wait for that are being killed: else they stay until the answer comes.
+
+        To be called now and then. The kernel tells of the first signal only, which may have been a harmless one.
+        """
+        for unique in list(self._interrupted):
+            pid = self._pending.get(unique)
+            if pid is None:
+                self._interrupted.discard(unique)
+            elif _is_being_killed(pid) and self._pending.pop(unique, None) is not None:
+                self._answer(unique, -errno.EINTR, ())
+
+    def _add_worker(self) -> None:
+        worker = threading.Thread(target=self._work, name=f"fuse-{len(self._workers)}", daemon=True)
+        self._workers.append(worker)
+        self._idle += 1
+        worker.start()
+
+    def _work(self) -> None:
+        buffer = bytearray(self._buffer_bytes)
+        view = memoryview(buffer)
+        while True:
+            length = self._receive(buffer)
+            if length == 0:
+                return
+            with self._lock:
+                self._idle -= 1
+                if self._idle == 0 and len(self._workers) < _MOST_WORKERS:
+                    self._add_worker()
+            _, op, unique, node, _, _, pid, _ = protocol.IN_HEADER.unpack_from(buffer)
+            self._serve(Request(op, unique, node, pid, view[protocol.IN_HEADER.size : length]))
+            with self._lock:
+                self._idle += 1
+
+    def _receive(self, buffer: bytearray) -> int:
+        """Length of the next message, 0 when the mount is gone."""
+        while True:
+            try:
+                return os.readv(self._device, [buffer])
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.EINTR, errno.EAGAIN):
+                    return 0
+
+    def _serve(self, request: Request) -> None:
+        unique = request.unique
+        handler = self._handlers.get(request.op)
+        if handler is None:
+            self._answer(unique, -errno.ENOSYS, ())
+            return
+        self._pending[unique] = request.pid
+        number, reply = 0, None
+        try:
+            reply = handler(request)
+        except OSError as error:
+            number = -(error.errno or errno.EIO)
+        except Exception as error:
+            self._log.unexpected(error)
+            number = -errno.EIO
+        is_ours = self._pending.pop(unique, None) is not None
+        if is_ours and (number or reply is not None):
+            self._answer(unique, number, reply or ())
+
+    def _answer(self, unique: int, number: int, pieces: Sequence[bytes | memoryview]) -> None:
+        length = protocol.OUT_HEADER.size + sum(map(len, pieces))
+        try:
+            os.writev(self._device, [protocol.OUT_HEADER.pack(length, number, unique), *pieces])
+        except OSError as error:
+            # ENOENT: nobody waits for it any more. ENODEV, ECONNABORTED: the mount is gone.
+            if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ECONNABORTED):
+                self._log.unexpected(error)
+
+    def _interrupt(self, request: Request) -> Reply:
+        (unique,) = protocol.INTERRUPT_IN.unpack_from(request.body)
+        if unique not in self._pending:
+            raise OSError(errno.EAGAIN, "not begun yet, or done")
+        self._interrupted.add(unique)
+        self.release_killed()
+        return None
+
+    def _agree(self) -> None:
+        buffer = bytearray(protocol.MIN_READ_BUFFER)
+        if self._receive(buffer) == 0:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        unique = protocol.IN_HEADER.unpack_from(buffer)[2]
+        major, minor, read_ahead, offered = protocol.INIT_IN.unpack_from(buffer, protocol.IN_HEADER.size)
+        if major != protocol.MAJOR or minor < protocol.OLDEST_MINOR:
+            self._answer(unique, -errno.EPROTO, ())
+            raise OSError(errno.EPROTO, f"this kernel speaks FUSE {major}.{minor}")
+        self._answer(unique, 0, [self._terms(min(minor, protocol.MINOR), read_ahead, offered)])
+
+    def _terms(self, minor: int, read_ahead: int, offered: int) -> bytes:
+        wished = (
+            Ability.ASYNC_READ
+            | Ability.BIG_WRITES
+            | Ability.DO_READDIRPLUS
+            | Ability.READDIRPLUS_AUTO
+            | Ability.NO_OPEN_SUPPORT
+            | Ability.NO_OPENDIR_SUPPORT
+            | Ability.PARALLEL_DIROPS
+            | Ability.MAX_PAGES
+            | Ability.CACHE_SYMLINKS
+        )
+        return protocol.INIT_OUT.pack(
+            protocol.MAJOR,
+            minor,
+            max(read_ahead, READ_AHEAD_BYTES),
+            wished & offered,
+            _MAX_BACKGROUND,
+            _MAX_BACKGROUND * 3 // 4,
+            REQUEST_BYTES if self._is_writable else _PAGE_BYTES,
+            1,
+            REQUEST_BYTES // _PAGE_BYTES,
+            0,
+            0,
+        )
+
+
+def _done(_: Request) -> Reply:
+    return ()
+
+
+def _is_being_killed(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
+            pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except (OSError, ValueError):
+        return True
+    return any(mask & _SIGKILL_BIT for mask in pending)
