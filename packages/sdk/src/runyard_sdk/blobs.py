@@ -34,7 +34,7 @@ def send_missing(client, path_by_hash):
             continue
         with open(path, "rb") as source:
             content = source.read()
-        pack.append(f"{sha256} {len(content)}\n".encode("ascii") + content)
+        pack.append("{} {}\n".format(sha256, len(content)).encode("ascii") + content)
         size += len(content)
         if size > _PACK_BYTES:
             client.post_bytes("/blobs/pack", b"".join(pack))

@@ -36,12 +36,12 @@ def read(path):
         with open(path, encoding="utf-8-sig") as source:
             found = json.load(source)
     except OSError as error:
-        raise InvalidArgument(f"The workspace configuration file {path} cannot be read: {error.strerror}.")
+        raise InvalidArgument("The workspace configuration file {} cannot be read: {}.".format(path, error.strerror))
     except ValueError as error:
-        raise InvalidArgument(f"The workspace configuration file {path} is not valid JSON: {error}.",
+        raise InvalidArgument("The workspace configuration file {} is not valid JSON: {}.".format(path, error),
                               hint=_EXPECTED)
     if not isinstance(found, dict):
-        raise InvalidArgument(f"The workspace configuration file {path} does not hold an object.",
+        raise InvalidArgument("The workspace configuration file {} does not hold an object.".format(path),
                               hint=_EXPECTED)
     if found.get("Scope"):
         return _from_scope(path, found["Scope"])
@@ -59,7 +59,7 @@ def write(folder, file_name, subscription_id, resource_group, workspace_name):
     target = os.path.join(folder, inside, file_name or "config.json")
     os.makedirs(os.path.dirname(target), exist_ok=True)
     content = {"subscription_id": subscription_id, "resource_group": resource_group, "workspace_name": workspace_name}
-    partial = f"{target}.{os.getpid()}"
+    partial = "{}.{}".format(target, os.getpid())
     with open(partial, "w", encoding="utf-8") as sink:
         json.dump(content, sink, indent=4)
     os.replace(partial, target)
@@ -75,6 +75,6 @@ def _from_scope(path, scope):
     try:
         return named["subscriptions"], named["resourcegroups"], named["workspaces"]
     except KeyError as missing:
-        raise InvalidArgument(f"Scope {scope!r} in {path} names no {missing.args[0]}.",
+        raise InvalidArgument("Scope {!r} in {} names no {}.".format(scope, path, missing.args[0]),
                               hint="It should read /subscriptions/S/resourceGroups/R/providers/"
                                    "Microsoft.MachineLearningServices/workspaces/W.")

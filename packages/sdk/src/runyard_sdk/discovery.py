@@ -51,7 +51,7 @@ def _given(url, refused):
     inside = os.environ.get("AZUREML_RUN_TOKEN")
     token = os.environ.get("RUNYARD_TOKEN") or inside
     if not token:
-        raise ServiceUnavailable(f"RUNYARD_URL is set to {url!r} and RUNYARD_TOKEN is not.",
+        raise ServiceUnavailable("RUNYARD_URL is set to {!r} and RUNYARD_TOKEN is not.".format(url),
                                  hint="Set RUNYARD_TOKEN to the token that the service's operator gave you.")
     if inside and refused is not None:
         found = running()

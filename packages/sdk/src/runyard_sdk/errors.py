@@ -11,7 +11,7 @@ class RunyardError(Exception):
     status = 500
 
     def __init__(self, problem, hint="", **facts):
-        super().__init__(f"{problem} {hint}".strip())
+        super().__init__("{} {}".format(problem, hint).strip())
         self.problem, self.hint, self.facts = problem, hint, facts
 
 

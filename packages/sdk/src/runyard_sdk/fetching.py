@@ -32,7 +32,7 @@ def _fill(transport, address, part, size, told):
     told(part.size)
     while part.size == 0 or part.size != size:
         before = part.size
-        headers = {"Range": f"bytes={before}-"} if before else {}
+        headers = {"Range": "bytes={}-".format(before)} if before else {}
         try:
             with transport.stream(address, headers) as answer:
                 if before and answer.status != 206:
@@ -41,12 +41,12 @@ def _fill(transport, address, part, size, told):
                 _copy(answer, part, told)
             if size in (None, part.size):
                 return
-            raise OSError(f"{size} bytes were promised")
+            raise OSError("{} bytes were promised".format(size))
         except (OSError, HTTPException) as error:
             tries = _TRIES_WITHOUT_PROGRESS if part.size > before else tries - 1
             if not tries:
                 raise transport.translate(ServiceUnavailable(
-                    f"The download of {part.target} broke off after {part.size} bytes: {error}.",
+                    "The download of {} broke off after {} bytes: {}.".format(part.target, part.size, error),
                     hint="Call it again; it goes on from there." if part.is_kept else "Call it again."))
             if not part.is_kept:
                 told(-part.size)
@@ -61,7 +61,7 @@ def _copy(answer, part, told):
         part.write(block)
         told(len(block))
     if answer.length:
-        raise OSError(f"{answer.length} bytes are missing")
+        raise OSError("{} bytes are missing".format(answer.length))
 
 
 class _Part:
@@ -71,7 +71,7 @@ class _Part:
         self.target = target
         self.is_kept = bool(version) and self._open_shared(version)
         if not self.is_kept:
-            self._path = f"{target}.{os.urandom(4).hex()}.part"
+            self._path = "{}.{}.part".format(target, os.urandom(4).hex())
             self._file = open(self._path, "wb")
         self.size = os.fstat(self._file.fileno()).st_size
 
@@ -81,7 +81,7 @@ class _Part:
         except OSError as error:
             self.empty()
             self.is_kept = False
-            raise StorageFull(f"{self.target!r} could not be written: {error.strerror}.",
+            raise StorageFull("{!r} could not be written: {}.".format(self.target, error.strerror),
                               hint="Make room there, or choose another folder.")
         self.size += len(block)
 

@@ -37,13 +37,13 @@ def follow(client, run_id):
             pass  # the connection broke: what was read stands, the rest is asked for again
         breaks += 1
         if breaks >= _BREAKS:
-            raise ServiceUnavailable(f"The service breaks off each time it is asked about run {run_id}.",
+            raise ServiceUnavailable("The service breaks off each time it is asked about run {}.".format(run_id),
                                      hint="See service.log in its home folder.")
         time.sleep(min(_PAUSE_SECONDS * breaks, _LONGEST_PAUSE_SECONDS))
 
 
 def _once(client, run_id, position):
-    answer = client.open(f"/runs/{quoted(run_id)}/stream", log=position.get("log"),
+    answer = client.open("/runs/{}/stream".format(quoted(run_id)), log=position.get("log"),
                          offset=position.get("offset"))
     try:
         for line in iter(answer.readline, b""):

@@ -49,7 +49,7 @@ def _head(repository):
     name = head[len("ref:"):].strip()
     commit = _text(repository, name).strip() or _text(_shared(repository), name).strip()
     if not commit:
-        packed = re.search(f"^([0-9a-f]+) {re.escape(name)}$", _text(_shared(repository), "packed-refs"), re.M)
+        packed = re.search("^([0-9a-f]+) {}$".format(re.escape(name)), _text(_shared(repository), "packed-refs"), re.M)
         commit = packed.group(1) if packed else ""
     return name.replace("refs/heads/", "", 1), commit
 

@@ -41,7 +41,9 @@ def _compiled(line):
     if not line or line.startswith("#"):
         return None
     keeps = line.startswith("!")
-    if keeps or line.startswith(("\\#", "\\!")):
+    if keeps:
+        line = line[1:]
+    elif line.startswith(("\\#", "\\!")):
         line = line[1:]
     folders_only = line.endswith("/")
     line = line.rstrip("/") if folders_only else line
@@ -51,7 +53,7 @@ def _compiled(line):
     expression = _as_expression(line.lstrip("/") if anchored else line)
     prefix = "" if anchored else "(?:.*/)?"
     try:
-        return re.compile(f"(?s){prefix}{expression}\\Z").match, keeps, folders_only
+        return re.compile("(?s){}{}\\Z".format(prefix, expression)).match, keeps, folders_only
     except re.error:
         return None  # git, too, lets a malformed pattern match nothing
 

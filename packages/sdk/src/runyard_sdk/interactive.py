@@ -110,7 +110,8 @@ class ShippedJournal(FileJournal):
                 raise
             lines = self._unsent_lines()
         if not is_written:
-            raise StorageFull(f"The last lines that run {self._run_id} logged could not be written to {self._folder}.", hint="Make room on that disk.")
+            raise StorageFull("The last lines that run {} logged could not be written to {}.".format(
+                self._run_id, self._folder), hint="Make room on that disk.")
 
     def _unsent_lines(self):
         size = PIECE_BYTES

@@ -126,7 +126,7 @@ class FileJournal(Journal):
         self._try_open()
 
     def _try_open(self):
-        name = f"{self._run_id}~{self._rank}-{_getpid()}-{os.urandom(4).hex()}.jsonl"
+        name = "{}~{}-{}-{}.jsonl".format(self._run_id, self._rank, _getpid(), os.urandom(4).hex())
         try:
             self._fd = self._new_file(name)
         except OSError:

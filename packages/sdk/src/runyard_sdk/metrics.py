@@ -28,7 +28,7 @@ def shaped(series, run_id):
 
 
 def artifact_address(run_id, path):
-    return f"aml://artifactId/ExperimentRun/dcid.{run_id}/{path}"
+    return "aml://artifactId/ExperimentRun/dcid.{}/{}".format(run_id, path)
 
 
 def _values(kind, payload):

@@ -39,7 +39,7 @@ class Outbox(Journal):
 
     def _begin(self):
         self._lines, self._unsent, self._dropped, self._offset = deque(), b"", 0, 0
-        self._name = f"{self._run_id}~{self._rank}-{os.getpid()}-{os.urandom(4).hex()}"
+        self._name = "{}~{}-{}-{}".format(self._run_id, self._rank, os.getpid(), os.urandom(4).hex())
         self._sender = Sender(self._send, failed=self._trim)
         self._pid = os.getpid()
 
@@ -57,7 +57,7 @@ class Outbox(Journal):
     def _taken(self):
         lines = []
         if self._dropped:
-            lines.append(f'["drop", {self._dropped}]\n'.encode("ascii"))
+            lines.append('["drop", {}]\n'.format(self._dropped).encode("ascii"))
             self._dropped = 0
         size = 0
         while self._lines and size < PIECE_BYTES:
@@ -79,5 +79,5 @@ def deliver(client, run_id, journal, offset, lines):
     """
     from runyard_sdk.client import quoted
 
-    path = f"/runs/{quoted(run_id)}/journals/{quoted(journal)}"
+    path = "/runs/{}/journals/{}".format(quoted(run_id), quoted(journal))
     return client.post_bytes(path, lines, offset=offset)["offset"]

@@ -44,9 +44,9 @@ class Progress:
     @property
     def line(self):
         """The state in words: '3 of 10 files, 1.2 of 4.0 GB, 120.0 MB/s'."""
-        parts = [f"{self.files_done} of {self.files} files"] if self.files else []
+        parts = ["{} of {} files".format(self.files_done, self.files)] if self.files else []
         if self.size:
-            parts.append(f"{readable_size(self.bytes_done)} of {readable_size(self.size)}")
+            parts.append("{} of {}".format(readable_size(self.bytes_done), readable_size(self.size)))
         elif self.bytes_done:
             parts.append(readable_size(self.bytes_done))
         seconds = time.monotonic() - self.started
@@ -119,7 +119,8 @@ class _Notebook:
     def draw(self, progress):
         from IPython.display import HTML, display
 
-        bar = HTML(f"<div>{_escaped(progress.title)} <progress value='{progress.share:.4f}' max='1'></progress> {progress.line}</div>")
+        bar = HTML("<div>{} <progress value='{:.4f}' max='1'></progress> {}</div>".format(
+            _escaped(progress.title), progress.share, progress.line))
         if self._shown is None:
             self._shown = display(bar, display_id=True)
         else:
@@ -139,7 +140,7 @@ class _Lines:
     first_after, every = 10, 10
 
     def draw(self, progress):
-        sys.stderr.write(f"{progress.title}: {progress.line}\n")
+        sys.stderr.write("{}: {}\n".format(progress.title, progress.line))
         sys.stderr.flush()
 
     def clear(self):
@@ -154,7 +155,7 @@ def readable_size(count):
     size, unit = float(count), 0
     while size >= 999.95 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1
-    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size:.0f} B"
+    return "{:.1f} {}".format(size, _UNITS[unit]) if unit else "{:.0f} B".format(size)
 
 
 def _display():

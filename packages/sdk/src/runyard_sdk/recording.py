@@ -79,7 +79,7 @@ class InRunRecorder:
             except FileExistsError:
                 for path in taken:
                     os.remove(path)
-                raise AlreadyExists(f"The run {self._run_id} has a file {name!r} already.",
+                raise AlreadyExists("The run {} has a file {!r} already.".format(self._run_id, name),
                                     hint="Files of a run do not change: choose another name.")
             taken.append(mark)
 
@@ -135,4 +135,4 @@ class RemoteRecorder:
         except RunyardError as error:
             import warnings
 
-            warnings.warn(f"The last metrics of run {self._path} were not stored: {error}")
+            warnings.warn("The last metrics of run {} were not stored: {}".format(self._path, error))

@@ -20,7 +20,7 @@ def take(folder, refuse_above=REFUSE_BYTES, warn=None):
     """
     folder = os.path.abspath(folder)
     if not os.path.isdir(folder):
-        raise InvalidArgument(f"source_directory {folder!r} is not a folder.",
+        raise InvalidArgument("source_directory {!r} is not a folder.".format(folder),
                               hint="Give the folder that holds the entry script.")
     files = sorted(walk(folder))
     _check_size(folder, files, refuse_above, warn)
@@ -77,7 +77,7 @@ def _check_name(path):
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidArgument(f"The file name {path!r} in source_directory is not UTF-8.",
+        raise InvalidArgument("The file name {!r} in source_directory is not UTF-8.".format(path),
                               hint="Rename it, or list it in .amlignore.")
 
 
@@ -86,18 +86,20 @@ def _check_size(folder, files, refuse_above, warn):
     if total <= WARN_BYTES and total <= refuse_above:
         return
     largest = sorted(files, key=lambda file: -file[2].st_size)[:5]
-    named = ", ".join(f"{path} ({_readable(facts.st_size)})" for path, _, facts in largest)
+    named = ", ".join("{} ({})".format(path, _readable(facts.st_size)) for path, _, facts in largest)
     if total > refuse_above:
-        raise TooLarge(f"The source folder {folder} holds {_readable(total)}, and at most {_readable(refuse_above)} are taken. Largest: {named}.",
+        raise TooLarge("The source folder {} holds {}, and at most {} are taken. Largest: {}.".format(
+            folder, _readable(total), _readable(refuse_above), named),
             hint="List what the script does not need in .amlignore, put data into a datastore, or raise "
                  "azureml._restclient.snapshots_client.SNAPSHOT_MAX_SIZE_BYTES.")
     if warn:
-        warn(f"The source folder {folder} holds {_readable(total)}. Largest: {named}. List what the script does not need in .amlignore.")
+        warn("The source folder {} holds {}. Largest: {}. List what the script does not need in .amlignore.".format(
+            folder, _readable(total), named))
 
 
 def _readable(size):
     for unit in ("bytes", "KB", "MB"):
         if size < 1024:
-            return f"{size:.0f} {unit}"
+            return "{:.0f} {}".format(size, unit)
         size /= 1024.0
-    return f"{size:.1f} GB"
+    return "{:.1f} GB".format(size)

@@ -43,8 +43,8 @@ def executable(home):
         if candidate and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return candidate
     raise ServiceUnavailable(
-        f"No Runyard service is running for {home} and the program 'runyard' was not found beside {sys.executable}, on PATH or at the "
-        "path that 'runyard up' records.",
+        "No Runyard service is running for {} and the program 'runyard' was not found beside {}, on PATH or at the "
+        "path that 'runyard up' records.".format(home, sys.executable),
         hint="Install and start it with Python 3.11 or newer:\n"
              "    python3.11 -m pip install runyard\n"
              "    runyard up\n"
@@ -76,7 +76,7 @@ def _locking():
     try:
         import fcntl
     except ImportError:
-        raise ServiceUnavailable(f"A local Runyard service needs Linux; this is {sys.platform}.",
+        raise ServiceUnavailable("A local Runyard service needs Linux; this is {}.".format(sys.platform),
                                  hint="Set RUNYARD_URL and RUNYARD_TOKEN to a service on a Linux machine.")
     return fcntl
 
@@ -125,7 +125,7 @@ def _await(home, process, usable):
                 "'{}' ended with {} before it answered.".format(" ".join(process.args), process.returncode),
                 hint="Its last words, from {}:\n{}".format(os.path.join(home, "service.log"), _tail(home)))
         time.sleep(LOOK_AGAIN_SECONDS)
-    raise ServiceUnavailable(f"The service did not answer within {START_SECONDS} seconds.",
+    raise ServiceUnavailable("The service did not answer within {} seconds.".format(START_SECONDS),
                              hint="See {}.".format(os.path.join(home, "service.log")))
 
 

@@ -44,7 +44,7 @@ class StatCache:
     def save(self):
         if not self._changed and (self._known is None or len(self._known) == len(self._fresh)):
             return
-        partial = f"{self._path}.{os.getpid()}"
+        partial = "{}.{}".format(self._path, os.getpid())
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             with open(partial, "w") as sink:

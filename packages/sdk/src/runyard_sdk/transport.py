@@ -105,7 +105,7 @@ class Transport:
         if wire != WIRE:
             self._drop(connection)
             raise ServiceUnavailable(
-                f"This SDK ({__version__}) speaks wire {WIRE} and the service speaks wire {wire}.",
+                "This SDK ({}) speaks wire {} and the service speaks wire {}.".format(__version__, WIRE, wire),
                 hint="Upgrade the older one: pip install --upgrade runyard-sdk, or runyard on the service's side.")
         if answer.status < 400:
             return answer
@@ -163,7 +163,7 @@ class Transport:
         return time.monotonic() - started > patience
 
     def _unavailable(self, service, error):
-        return ServiceUnavailable(f"The Runyard service at {service.url} does not answer: {error}.",
+        return ServiceUnavailable("The Runyard service at {} does not answer: {}.".format(service.url, error),
                                   hint="See 'runyard status', or check RUNYARD_URL.", url=service.url)
 
 

@@ -49,8 +49,8 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
         start = os.path.abspath(path or ".")
         if not os.path.exists(start):
-            raise UserErrorException(f"The path {path!r} given to Workspace.from_config does not exist. Give a config.json "
-                                     "or a folder to search from.")
+            raise UserErrorException("The path {!r} given to Workspace.from_config does not exist. Give a config.json "
+                                     "or a folder to search from.".format(path))
         found = start if os.path.isfile(start) else configfile.find(start, _file_name)
         return _local_default(auth) if found is None else _configured(found, auth)
 
@@ -69,10 +69,10 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         try:
             record = _ensure(client(), name, facts)
         except AlreadyExists as error:
-            raise WorkspaceException(f"There is a workspace {name!r} already. Pass exist_ok=True to use it, or choose "
-                                     "another name.", inner_exception=error)
+            raise WorkspaceException("There is a workspace {!r} already. Pass exist_ok=True to use it, or choose "
+                                     "another name.".format(name), inner_exception=error)
         if show_output:
-            print(f"Workspace {name} is ready.")
+            print("Workspace {} is ready.".format(name))
         return _of_record(record, auth)
 
     @staticmethod
@@ -108,10 +108,10 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         configfile.write(path or ".", file_name, self.subscription_id, self.resource_group, self.name)
 
     def get_details(self):
-        scope = f"/subscriptions/{self.subscription_id}/resourceGroups/{self.resource_group}/providers"
+        scope = "/subscriptions/{}/resourceGroups/{}/providers".format(self.subscription_id, self.resource_group)
         record = self._record
         return {
-            "id": f"{scope}/Microsoft.MachineLearningServices/workspaces/{self.name}",
+            "id": "{}/Microsoft.MachineLearningServices/workspaces/{}".format(scope, self.name),
             "name": self.name, "location": self.location, "type": "Microsoft.MachineLearningServices/workspaces",
             "tags": self.tags, "sku": self.sku, "workspaceid": record["id"],
             "friendlyName": record.get("friendly_name") or self.name, "description": record.get("description", ""),
@@ -180,7 +180,8 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
         return "/workspaces/" + "/".join(quoted(part) for part in (self.name,) + parts)
 
     def __repr__(self):
-        return f"Workspace.create(name={self.name!r}, subscription_id={self.subscription_id!r}, resource_group={self.resource_group!r})"
+        return "Workspace.create(name={!r}, subscription_id={!r}, resource_group={!r})".format(
+            self.name, self.subscription_id, self.resource_group)
 
 
 def nearest_workspace():
@@ -226,14 +227,14 @@ def _local_default(auth):
     own = _run_workspace()
     if own:
         return Workspace(None, None, own, auth=auth)
-    print(f"No config.json was found: using the local default workspace {_DEFAULT_NAME!r}.")
+    print("No config.json was found: using the local default workspace {!r}.".format(_DEFAULT_NAME))
     return Workspace(_LOCAL, _LOCAL, _DEFAULT_NAME, auth=auth, _location=_LOCAL)
 
 
 def _check_name(name):
     if not isinstance(name, str) or not _NAME.match(name):
-        raise UserErrorException(f"The workspace name {name!r} is not valid. It has 3 to 33 characters: letters, digits, "
-                                 "'-' and '_', and begins with a letter or digit.")
+        raise UserErrorException("The workspace name {!r} is not valid. It has 3 to 33 characters: letters, digits, "
+                                 "'-' and '_', and begins with a letter or digit.".format(name))
 
 
 # Names that v1 code finds here because the original imported them here.

@@ -11,7 +11,7 @@ _COMPARISONS = {
 _FIELD = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
 
 
-class PartitionFormat:
+class PartitionFormat(object):
     """What a partition format says: {name} is a text, {name:yyyy/MM/dd/HH/mm/ss} a time, `*` any part of a path.
 
     It describes the end of a path, from its first key on. None means no keys. UserErrorException where it names no

@@ -1,11 +1,9 @@
-from datetime import UTC
-
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
 from azureml.data.dataset_factory import FileDatasetFactory, TabularDatasetFactory
 from azureml.exceptions import RunEnvironmentException, UserErrorException  # noqa: F401
 
 
-class AbstractDataset:
+class AbstractDataset(object):
     """What every dataset has. One that was never registered has no id, name or version."""
 
     File = FileDatasetFactory
@@ -104,7 +102,7 @@ class AbstractDataset:
         return self
 
     def remove_tags(self, tags=None):
-        self._patch(tags=dict.fromkeys(tags or []))
+        self._patch(tags={tag: None for tag in tags or []})
         return self
 
     def as_named_input(self, name):
@@ -179,9 +177,9 @@ class AbstractDataset:
 
 def utc_time(text):
     """The datetime of a time on the wire."""
-    from datetime import datetime
+    from datetime import datetime, timezone
     form = "%Y-%m-%dT%H:%M:%S.%f" if "." in text else "%Y-%m-%dT%H:%M:%S"
-    return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
+    return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=timezone.utc)
 
 
 def _texts(tags):

@@ -9,7 +9,7 @@ from azureml.data.dataset_type_definitions import PromoteHeadersBehavior  # noqa
 from azureml.exceptions import UserErrorException
 
 
-class FileDatasetFactory:
+class FileDatasetFactory(object):
     """Makes file datasets: Dataset.File."""
 
     @staticmethod

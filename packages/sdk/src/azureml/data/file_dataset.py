@@ -15,7 +15,7 @@ class FileDataset(AbstractDataset):
     _type = "file"
 
     def __init__(self):
-        super().__init__()
+        super(FileDataset, self).__init__()
 
     def to_path(self):
         """The path of each file below the dataset's root, with a leading slash."""
