@@ -1,0 +1,96 @@
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv6Address
+from urllib.parse import quote, urljoin, urlsplit
+
+from runyard.errors import DataFailed, InvalidArgument
+
+MAX_CHARACTERS = 8192
+PORTS = {"http": 80, "https": 443}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_HOST = re.compile(r"[a-z0-9._~-]{1,253}")
+_PATH_SAFE = "%/:=&~+!$,;'@()*[]|"
+_QUERY_SAFE = _PATH_SAFE + "?"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A web address as it is asked for; `shown` is what messages may hold of it."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    target: str
+    """Path and query, quoted: the part that follows GET."""
+    shown: str
+
+    @property
+    def authority(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@lru_cache(maxsize=4096)
+def parse_address(url: str) -> Address:
+    """InvalidArgument unless it is a http(s) address without user name and password. The message holds no query."""
+    if len(url) > MAX_CHARACTERS:
+        raise InvalidArgument(
+            f"A web address has at most {MAX_CHARACTERS} characters, got {len(url)}: {_without_query(url)[:80]!r}..."
+        )
+    if _CONTROL.search(url):
+        raise InvalidArgument(f"The web address {_without_query(url)!r} holds a control character. Quote it as %0A.")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise InvalidArgument(f"{_without_query(url)!r} is no web address: {error}.") from None
+    if parts.scheme not in PORTS or not host:
+        raise InvalidArgument(f"{_without_query(url)!r} is no web address; one begins with http:// or https://.")
+    if "@" in parts.netloc:
+        raise InvalidArgument(
+            f"The address of {host} holds a user name or password, which every log and dataset would show.",
+            hint="Take it out; register a datastore to use credentials.",
+        )
+    host = _checked_host(host)
+    path = quote(parts.path, safe=_PATH_SAFE) or "/"
+    query = "?" + quote(parts.query, safe=_QUERY_SAFE) if parts.query else ""
+    named = f"[{host}]" if ":" in host else host
+    shown = f"{parts.scheme}://{named}{f':{port}' if port else ''}{parts.path}"
+    return Address(parts.scheme, host, port or PORTS[parts.scheme], path, path + query, shown)
+
+
+def redirected(address: Address, location: str) -> Address:
+    """Where an answer's Location leads; DataFailed when that is not on the web."""
+    place = location.encode("latin-1", "replace").decode("utf-8", "replace")
+    try:
+        return parse_address(urljoin(f"{address.scheme}://{address.authority}{address.target}", place))
+    except (InvalidArgument, ValueError) as error:
+        raise DataFailed(
+            f"{address.shown} redirects to an address that cannot be followed: {error}",
+            hint="Name the address of the file itself.",
+        ) from None
+
+
+def _without_query(url: str) -> str:
+    """Of a text that may be no address at all: nothing after '?', nothing that may be a password."""
+    begin = url.partition("?")[0].partition("#")[0]
+    scheme, slashes, rest = begin.partition("//")
+    _, at, host = rest.rpartition("@")
+    return (scheme + slashes + host if at else begin)[:200]
+
+
+def _checked_host(host: str) -> str:
+    if ":" in host:
+        try:
+            return str(IPv6Address(host))
+        except ValueError:
+            raise InvalidArgument(f"{host!r} in the web address is no IPv6 address.") from None
+    try:
+        plain = host.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        plain = ""
+    if not _HOST.fullmatch(plain):
+        raise InvalidArgument(f"{host!r} in the web address is no host name.")
+    return plain

@@ -1,0 +1,111 @@
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from runyard.web.troubles import Broken
+
+_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: |$)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,19})-([0-9]{1,19})|\*)/([0-9]{1,19}|\*)")
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
+
+
+@dataclass(frozen=True)
+class ContentRange:
+    """The part that an answer holds, from `start` up to and without `end`; the whole's size where it is told."""
+
+    start: int
+    end: int
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Head:
+    """Status and fields of an answer; names are lower-case."""
+
+    status: int
+    is_http_11: bool
+    fields: dict[str, str]
+
+    @property
+    def length(self) -> int | None:
+        """Content-Length."""
+        text = self.fields.get("content-length")
+        if text is None:
+            return None
+        if not _NUMBER.fullmatch(text):
+            raise Broken(f"the server sends the Content-Length {text[:40]!r}")
+        return int(text)
+
+    @property
+    def is_chunked(self) -> bool:
+        coding = self.fields.get("transfer-encoding", "").lower()
+        if coding not in ("", "identity", "chunked"):
+            raise Broken(f"the server sends the Transfer-Encoding {coding[:40]!r}, which was not asked for")
+        return coding == "chunked"
+
+    @property
+    def keeps_alive(self) -> bool:
+        wish = self.fields.get("connection", "").lower()
+        return "close" not in wish if self.is_http_11 else "keep-alive" in wish
+
+    @property
+    def content_range(self) -> ContentRange | None:
+        """None when there is none, or it makes no sense."""
+        match = _CONTENT_RANGE.fullmatch(self.fields.get("content-range", ""))
+        if not match:
+            return None
+        first, last, whole = match.groups()
+        size = None if whole == "*" else int(whole)
+        start, end = (int(first), int(last) + 1) if first else (0, 0)
+        is_sound = start <= end and (size is None or end <= size)
+        return ContentRange(start, end, size) if is_sound else None
+
+    @property
+    def modified_at(self) -> datetime | None:
+        try:
+            return parsedate_to_datetime(self.fields["last-modified"]).astimezone(UTC)
+        except (KeyError, ValueError, OverflowError):
+            return None
+
+    @property
+    def validator(self) -> str:
+        """What If-Range takes; empty when the server names none. A weak tag may stand for other bytes."""
+        tag = self.fields.get("etag", "")
+        return tag if tag.startswith('"') else self.fields.get("last-modified", "")
+
+    def version(self, size: int | None) -> str:
+        """An opaque etag of a file of that size; empty when the server names none."""
+        tag = self.fields.get("etag", "")
+        if tag.startswith('"'):
+            return tag
+        modified = self.fields.get("last-modified", "")
+        return f"modified {modified}, {size} bytes" if modified and size is not None else ""
+
+    def foreign_encoding(self, path: str) -> str:
+        """The encoding of the body that is none of the file's own: a 'x.gz' sent as gzip is the file as it lies."""
+        encoding = self.fields.get("content-encoding", "").lower()
+        is_plain = encoding in ("", "identity") or path.lower().endswith(_OWN_ENCODINGS)
+        return "" if is_plain else encoding
+
+
+def parse_head(raw: bytes) -> Head:
+    """Broken when it is no answer of HTTP/1.x."""
+    first, *lines = raw.decode("latin-1").split("\n")
+    match = _STATUS_LINE.match(first.rstrip("\r"))
+    if not match:
+        raise Broken("what the server sends is no answer of HTTP/1.1")
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name, value = name.lower(), value.strip(" \t\r")
+        if not colon or name != name.strip() or not name:
+            raise Broken("the server sends malformed headers")
+        if name not in fields:
+            fields[name] = value
+        elif name != "content-length":
+            fields[name] += f", {value}"
+        elif fields[name] != value:
+            raise Broken("the server sends two lengths")
+    return Head(int(match[2]), match[1] == "1", fields)

@@ -1,0 +1,157 @@
+import contextlib
+import socket
+import struct
+import time
+from typing import Protocol
+
+from runyard.web.answers import Head, parse_head
+from runyard.web.troubles import Broken
+
+MAX_HEAD_BYTES = 64 * 1024
+LEAST_BYTES_PER_SECOND = 1024
+"""A body that comes more slowly, over `silence_seconds`, is broken: drops of bytes would hold a thread forever."""
+
+
+class Stale(Broken):
+    """A kept connection was closed before any byte of an answer came: the request can simply be sent anew."""
+
+
+class Silent(Broken):
+    """The server said nothing, or too little, for too long."""
+
+
+class Stream(Protocol):
+    """What of a socket, plain or with TLS, a connection uses."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv_into(self, buffer: memoryview, nbytes: int = 0, flags: int = 0, /) -> int: ...
+    def close(self) -> None: ...
+
+
+class Pace:
+    """Watches that a transfer brings at least LEAST_BYTES_PER_SECOND over each time of silence spent on waiting."""
+
+    def __init__(self, silence_seconds: float) -> None:
+        self._silence_seconds = silence_seconds
+        self.renew()
+
+    def renew(self) -> None:
+        self._seconds, self._bytes = 0.0, 0
+
+    def took(self, seconds: float, came: int) -> None:
+        self._seconds += seconds
+        self._bytes += came
+        if self._seconds < self._silence_seconds:
+            return
+        if came and self._bytes < LEAST_BYTES_PER_SECOND * self._silence_seconds:
+            raise Silent(f"only {self._bytes} bytes came from the server in {self._seconds:.3g} seconds")
+        self.renew()
+
+
+class Connection:
+    """One connection to a server, for one request after the other. Every trouble is Broken."""
+
+    def __init__(self, stream: Stream, silence_seconds: float, *, is_secure: bool) -> None:
+        self._stream, self._silence_seconds = stream, silence_seconds
+        # A plain socket waits in the kernel for all that is asked: one call, one release of the interpreter's lock.
+        self._wait_for_all = 0 if is_secure else socket.MSG_WAITALL
+        self._content = bytearray(MAX_HEAD_BYTES)
+        self._buffer = memoryview(self._content)
+        self._begin = self._end = 0
+        self._pace = Pace(silence_seconds)
+        self.is_used = False
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that came and were not taken yet."""
+        return self._end - self._begin
+
+    def ask(self, request: bytes) -> Head:
+        """Send a request and read the head of its answer. Stale when a used connection turns out to be closed."""
+        try:
+            try:
+                self._stream.sendall(request)
+            except OSError as error:
+                raise self._broken(error) from error
+            return self._head()
+        except Broken as error:
+            if self.is_used and not self.buffered and not isinstance(error, Silent):
+                raise Stale(str(error)) from error
+            raise
+        finally:
+            self.is_used = True
+
+    def fill(self, view: memoryview) -> int:
+        """Fill the view; less came only when the server ended the connection."""
+        wanted = len(view)
+        got = min(wanted, self.buffered)
+        if got:
+            view[:got] = self._buffer[self._begin : self._begin + got]
+            self._begin += got
+        while got < wanted:
+            came = self._receive(view[got:], self._wait_for_all)
+            if not came:
+                break
+            got += came
+        return got
+
+    def line(self) -> bytes:
+        """Up to and without the next end of line, as chunks have them."""
+        while (end := self._content.find(b"\n", self._begin, self._end)) < 0:
+            self._more("the server ended the transfer early")
+        text = bytes(self._buffer[self._begin : end]).rstrip(b"\r")
+        self._begin = end + 1
+        return text
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _head(self) -> Head:
+        deadline = time.monotonic() + self._silence_seconds
+        self._begin = self._end = 0
+        self._pace.renew()
+        while True:
+            self._more("the server closed the connection without an answer")
+            while (end := self._content.find(b"\r\n\r\n", self._begin, self._end)) >= 0:
+                head = parse_head(bytes(self._buffer[self._begin : end]))
+                self._begin = end + 4
+                if head.status >= 200:
+                    return head
+            if time.monotonic() > deadline:
+                raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
+
+    def _more(self, why_not: str) -> None:
+        if self._begin:
+            kept = bytes(self._buffer[self._begin : self._end])
+            self._buffer[: len(kept)] = kept
+            self._begin, self._end = 0, len(kept)
+        if self._end == MAX_HEAD_BYTES:
+            raise Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
+        came = self._receive(self._buffer[self._end :], 0)
+        if not came:
+            raise Broken(why_not)
+        self._end += came
+
+    def _receive(self, view: memoryview, flags: int) -> int:
+        began = time.monotonic()
+        try:
+            came = self._stream.recv_into(view, 0, flags)
+        except OSError as error:
+            raise self._broken(error) from error
+        self._pace.took(time.monotonic() - began, came)
+        return came
+
+    def _broken(self, error: OSError) -> Broken:
+        if isinstance(error, TimeoutError | BlockingIOError):
+            return Silent(f"nothing came from the server for {self._silence_seconds:g} seconds")
+        return Broken(error.strerror or str(error) or type(error).__name__)
+
+
+def set_silence(plain: socket.socket, seconds: float) -> None:
+    """A time limit in the kernel: settimeout() would cost a poll() before every call."""
+    whole, part = divmod(max(seconds, 0.001), 1)
+    limit = struct.pack("ll", int(whole), int(part * 1_000_000))
+    plain.settimeout(None)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)

@@ -1,0 +1,45 @@
+import os
+import threading
+import time
+from collections.abc import Hashable
+
+from runyard.web.connections import Connection
+
+MAX_KEPT = 64
+MAX_IDLE_SECONDS = 30.0
+
+
+class Pool:
+    """Connections that wait for another request. A forked child begins with none: two processes that read from one
+    connection would each get a part of the other's answer."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._kept: list[tuple[Hashable, Connection, float]] = []
+
+    def take(self, origin: Hashable) -> Connection | None:
+        """The one used last: it is the least likely to have been closed by the server."""
+        if os.getpid() != self._pid:
+            self.__init__()  # type: ignore[misc]
+        with self._lock:
+            for index in range(len(self._kept) - 1, -1, -1):
+                if self._kept[index][0] == origin:
+                    _, connection, since = self._kept.pop(index)
+                    if time.monotonic() - since < MAX_IDLE_SECONDS:
+                        return connection
+                    connection.close()
+        return None
+
+    def give(self, origin: Hashable, connection: Connection) -> None:
+        with self._lock:
+            self._kept.append((origin, connection, time.monotonic()))
+            oldest = self._kept.pop(0)[1] if len(self._kept) > MAX_KEPT else None
+        if oldest:
+            oldest.close()
+
+    def close(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept, []
+        for _, connection, _ in kept:
+            connection.close()

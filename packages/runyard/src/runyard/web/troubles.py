@@ -1,0 +1,43 @@
+import random
+import time
+
+from runyard.errors import Unreachable
+from runyard.model.data import NetworkRules
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class Broken(Exception):
+    """A try failed in a way that another may not."""
+
+    def __init__(self, why: str, *, after_seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.after_seconds = after_seconds
+        """How long the server asked to be left alone."""
+
+
+class Patience:
+    """How long one piece of work is tried again: `retry_seconds` after its first trouble, with growing pauses."""
+
+    def __init__(self, shown: str, rules: NetworkRules) -> None:
+        self._shown, self._rules = shown, rules
+        self.renew()
+
+    def renew(self) -> None:
+        """The work went on: later troubles are new ones."""
+        self._ends_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
+
+    def wait(self, trouble: Broken) -> None:
+        """Pause before the next try; Unreachable when there has been enough of them."""
+        now = time.monotonic()
+        if not self._ends_at:
+            self._ends_at = now + self._rules.retry_seconds
+        pause = max(trouble.after_seconds, self._pause * random.uniform(0.5, 1.0))
+        if now + pause > self._ends_at:
+            raise Unreachable(
+                f"{self._shown} could not be read: {trouble}.",
+                hint="Check the address and the proxy settings, or try again later.",
+            ) from trouble
+        time.sleep(pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
