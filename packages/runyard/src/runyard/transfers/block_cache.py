@@ -33,7 +33,7 @@ class BlockCache:
     """
 
     def __init__(self, folder: Path, limit_bytes: int, say: Callable[[str], None] = _nothing) -> None:
-        self._folder, self._limit_bytes, self._say = folder, limit_bytes, say
+        self._folder, self.limit_bytes, self._say = folder, limit_bytes, say
         self._shared = CachedFiles(folder / "shared")
         self._private: CachedFiles | None = None
         self._private_lock: tuple[Path, int] | None = None
@@ -55,7 +55,7 @@ class BlockCache:
 
     def keep(self, files: CachedFiles, name: str, data: bytes | memoryview) -> None:
         """Never raises: a part that cannot be kept is fetched again when it is needed."""
-        if len(data) > self._limit_bytes or time.monotonic() < self._pause_until:
+        if len(data) > self.limit_bytes or time.monotonic() < self._pause_until:
             return
         try:
             files.keep(name, data)
@@ -76,7 +76,7 @@ class BlockCache:
         """So many bytes more are kept. Starts making room, beside the caller, when they are too many."""
         with self._guard:
             self._unreported += disk_bytes(size)
-            due = self._unreported >= min(_REPORT_BYTES, self._limit_bytes // 16)
+            due = self._unreported >= min(_REPORT_BYTES, self.limit_bytes // 16)
             if not due or self._trimming:
                 return
             self._trimming = True
@@ -123,9 +123,9 @@ class BlockCache:
         kept = sorted(self._all_kept(), key=lambda part: part.used_at)
         total = sum(part.disk_bytes for part in kept)
         going = []
-        if total > self._limit_bytes:
+        if total > self.limit_bytes:
             for part in kept:
-                if total <= self._limit_bytes * _TRIM_TO:
+                if total <= self.limit_bytes * _TRIM_TO:
                     break
                 going.append(part)
                 total -= part.disk_bytes
@@ -159,7 +159,7 @@ class BlockCache:
             if total is None:
                 return True
             self._write_total(total + size)
-            return total + size > self._limit_bytes
+            return total + size > self.limit_bytes
 
     def _read_total(self) -> int | None:
         try:

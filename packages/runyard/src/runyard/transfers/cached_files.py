@@ -117,6 +117,12 @@ class CachedFiles:
             os.unlink(link)
         os.symlink(facts.text(), link)
 
+    def forget(self, name: str) -> None:
+        """Quiet when it is not here."""
+        link = self._link(name)
+        with suppress(OSError):
+            self._forget(link, _Facts.parsed(os.readlink(link)))
+
     def _link(self, name: str) -> str:
         return f"{self._root}/{name[:2]}/{name}"
 

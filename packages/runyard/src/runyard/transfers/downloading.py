@@ -1,9 +1,26 @@
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from runyard.model.data import SourceFile
+from runyard.blobs.disk import explained, write_all
+from runyard.datastores.copying import copy
+from runyard.errors import SourceChanged, StorageFull
+from runyard.model.data import SourceFile, StoredFile
 from runyard.ports.data import DataStore, Progress
 from runyard.transfers.block_cache import BlockCache
+from runyard.transfers.checksums import Checksums
+from runyard.transfers.fetches import AT_ONCE_BYTES
+from runyard.transfers.large_download import LargeDownload
+from runyard.transfers.reading import Reader
+from runyard.transfers.sources import check_same, store_of
+from runyard.transfers.whole_files import WholeFiles
+from runyard.transfers.workers import Task, run_all
+
+_MOST_CACHED_BYTES = 64 << 20
 
 
 def download(
@@ -14,4 +31,119 @@ def download(
     *,
     threads: int = 16,
 ) -> None:
-    raise NotImplementedError
+    """Bring each file to its path, making folders, many files and many parts of large files at a time.
+
+    A path holds the whole file, of the size and version that was listed and with its checksum where the store tells
+    one, or what it held before. `progress` is told of bytes from the cache too. Small files go through the cache; of
+    large ones that an earlier try has not finished the missing parts are fetched. Raises what the stores raise, as
+    SourceChanged, and StorageFull, after which nothing half done is left.
+    """
+    downloads = _Downloads(stores, cache, progress, threads)
+    try:
+        run_all(downloads.tasks(items), max(1, min(threads, len(items) * threads)))
+    except (StorageFull, SourceChanged):
+        downloads.abandon()
+        raise
+    finally:
+        downloads.close()
+
+
+class _Downloads:
+    def __init__(self, stores: Mapping[str, DataStore], cache: BlockCache, progress: Progress, threads: int) -> None:
+        self._stores, self._progress = stores, progress
+        self._checksums = Checksums()
+        self._reader = Reader(cache, stores, threads=threads, checksums=self._checksums)
+        self._whole = WholeFiles(cache)
+        self._large: list[LargeDownload] = []
+        self._most_cached_bytes = min(_MOST_CACHED_BYTES, cache.limit_bytes // 8)
+
+    def tasks(self, items: Sequence[tuple[SourceFile, Path]]) -> Iterator[Task]:
+        for file, target in items:
+            store = store_of(self._stores, file)
+            if store.local_root is not None or not file.etag:
+                yield partial(self._fetch, file, store, target)
+            elif file.size is None or (not file.is_ranged and file.size <= self._most_cached_bytes):
+                yield partial(self._copy_whole, file, store, target)
+            elif not file.is_ranged:
+                yield partial(self._fetch, file, store, target)
+            elif file.size <= self._most_cached_bytes:
+                yield partial(self._copy_cached, file, file.size, store, target)
+            else:
+                with explained(target):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    large = LargeDownload(file, file.size, store, target, self._progress, self._checksums)
+                self._large.append(large)
+                yield from large.tasks()
+
+    def abandon(self) -> None:
+        for large in self._large:
+            large.abandon()
+
+    def close(self) -> None:
+        for large in self._large:
+            large.close()
+        self._reader.close()
+        self._whole.close()
+
+    def _fetch(self, file: SourceFile, store: DataStore, target: Path) -> None:
+        with explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        wanted = StoredFile(file.key, file.size, file.etag, is_ranged=file.is_ranged)
+        check_same(file, store.fetch(wanted, target, self._progress))
+
+    def _copy_whole(self, file: SourceFile, store: DataStore, target: Path) -> None:
+        source = self._whole.opened(file, store)
+        with _written_beside(target) as fd:
+            copy(source.fileno(), fd, self._progress)
+
+    def _copy_cached(self, file: SourceFile, size: int, store: DataStore, target: Path) -> None:
+        # What is fetched at once is checked as it comes.
+        expected = self._checksums.expected(store.identity, file.etag) if size > AT_ONCE_BYTES else ""
+        with _written_beside(target) as fd:
+            first = self._copied(file, size, fd, self._progress)
+            if expected and first != expected:
+                self._reader.forget(file)
+                os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_SET))
+                self._checksums.judge(store.identity, file, first, self._copied(file, size, fd, _untold))
+
+    def _copied(self, file: SourceFile, size: int, fd: int, progress: Progress) -> str:
+        """Returns the MD5 of what was written."""
+        digest = hashlib.md5(usedforsecurity=False)
+        for start in range(0, size, AT_ONCE_BYTES):
+            for piece in self._reader.read(file, start, AT_ONCE_BYTES):
+                write_all(fd, piece)
+                if size > AT_ONCE_BYTES:
+                    digest.update(piece)
+                progress(len(piece))
+        return digest.hexdigest()
+
+
+def _untold(size: int) -> None:
+    pass
+
+
+@contextmanager
+def _written_beside(target: Path) -> Iterator[int]:
+    """A descriptor to write what `target` holds afterwards; nothing is left after an error."""
+    beside = str(target.parent / f".runyard-{secrets.token_hex(8)}.new")
+    with explained(target):
+        fd = _created(beside, target.parent)
+        try:
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+            os.replace(beside, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+
+
+def _created(path: str, folder: Path) -> int:
+    create: Callable[[], int] = partial(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        return create()
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        return create()

@@ -3,14 +3,17 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
 from runyard.transfers.block_cache import BlockCache
 from runyard.transfers.cached_files import CachedFiles
+from runyard.transfers.checksums import Checksums
 
 BLOCK_BYTES = 1 << 20
-MOST_BLOCKS_AT_ONCE = 4
+AT_ONCE_BYTES = 4 << 20
+_BLOCKS_AT_ONCE = AT_ONCE_BYTES // BLOCK_BYTES
 _REMEMBERED_BYTES = 96 << 20
 
 
@@ -45,14 +48,15 @@ class Fetch:
         """Whether the caller is the one to run it: the first who asks."""
         return self._turn.acquire(blocking=False)
 
-    def run(self) -> None:
-        """Get the bytes; whoever waits goes on at once. The error, if any, is kept for them."""
-        source = self.source
+    def run(self, checksums: Checksums) -> None:
+        """Get the bytes, checked when they are the whole file; an error is kept for those who wait."""
+        file, store = self.source.file, self.source.store
         start = self.first * BLOCK_BYTES
-        length = min(self.count * BLOCK_BYTES, source.size - start)
+        length = min(self.count * BLOCK_BYTES, self.source.size - start)
+        read = partial(store.read, file.key, start, length, etag=file.etag)
         try:
-            data = source.store.read(source.file.key, start, length, etag=source.file.etag)
-            self._data = memoryview(data)
+            is_whole = length == self.source.size
+            self._data = memoryview(checksums.checked(store.identity, file, read) if is_whole else read())
         except BaseException as error:
             self.error = error
 
@@ -81,8 +85,8 @@ class Fetch:
 class Fetches:
     """Every block on its way to this process once, however many ask for it; the latest are remembered for a while."""
 
-    def __init__(self, cache: BlockCache, threads: int) -> None:
-        self._cache = cache
+    def __init__(self, cache: BlockCache, threads: int, checksums: Checksums) -> None:
+        self._cache, self._checksums = cache, checksums
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "data-ahead")
         self._guard = threading.Lock()
@@ -105,7 +109,7 @@ class Fetches:
                 return known
             count = 1
             while (
-                count < min(len(blocks), MOST_BLOCKS_AT_ONCE)
+                count < min(len(blocks), _BLOCKS_AT_ONCE)
                 and blocks[count] == first + count
                 and (source.name, first + count) not in self._known
             ):
@@ -142,12 +146,18 @@ class Fetches:
         else:
             fetch.wait()
 
+    def forget(self, source: Source) -> None:
+        for index in range(-(-source.size // BLOCK_BYTES)):
+            with self._guard:
+                self._known.pop((source.name, index), None)
+            source.cached.forget(source.block_name(index))
+
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _uncached(self, source: Source, blocks: Sequence[int]) -> Sequence[int]:
         count = 1
-        while count < min(len(blocks), MOST_BLOCKS_AT_ONCE) and not source.cached.has(source.block_name(blocks[count])):
+        while count < min(len(blocks), _BLOCKS_AT_ONCE) and not source.cached.has(source.block_name(blocks[count])):
             count += 1
         return blocks[:count]
 
@@ -160,7 +170,7 @@ class Fetches:
                 self._ahead -= 1
 
     def _run(self, fetch: Fetch) -> None:
-        fetch.run()
+        fetch.run(self._checksums)
         with self._guard:
             if fetch.error is None:
                 self.fetched_bytes += fetch.size
@@ -182,4 +192,5 @@ class Fetches:
 
     def _forget(self, fetch: Fetch) -> None:
         for index in range(fetch.first, fetch.first + fetch.count):
-            self._known.pop((fetch.source.name, index), None)
+            if self._known.get((fetch.source.name, index)) is fetch:
+                del self._known[fetch.source.name, index]

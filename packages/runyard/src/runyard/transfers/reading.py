@@ -5,8 +5,10 @@ from runyard.errors import InvalidArgument
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
 from runyard.transfers.block_cache import BlockCache, file_name
-from runyard.transfers.fetches import BLOCK_BYTES, MOST_BLOCKS_AT_ONCE, Fetch, Fetches, Source
+from runyard.transfers.checksums import Checksums
+from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetch, Fetches, Source
 from runyard.transfers.sequences import Sequences
+from runyard.transfers.sources import store_of
 from runyard.transfers.whole_files import WholeFiles
 
 
@@ -18,9 +20,16 @@ class Reader:
     grow as bytes come from stores and from the cache.
     """
 
-    def __init__(self, cache: BlockCache, stores: Mapping[str, DataStore], *, threads: int = 16) -> None:
+    def __init__(
+        self,
+        cache: BlockCache,
+        stores: Mapping[str, DataStore],
+        *,
+        threads: int = 16,
+        checksums: Checksums | None = None,
+    ) -> None:
         self._cache, self._stores = cache, stores
-        self._fetches = Fetches(cache, threads)
+        self._fetches = Fetches(cache, threads, checksums or Checksums())
         self._sequences = Sequences()
         self._whole = WholeFiles(cache)
         self._counting = threading.Lock()
@@ -38,7 +47,7 @@ class Reader:
         """
         if start < 0 or length < 0:
             raise InvalidArgument(f"start and length must not be negative, got {start} and {length}.")
-        store = self._store_of(file)
+        store = store_of(self._stores, file)
         if file.size is None or not file.is_ranged:
             return self._read_whole(file, store, start, length)
         end = min(start + length, file.size)
@@ -46,21 +55,20 @@ class Reader:
             return ()
         if store.local_root is not None:
             return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
-        source = Source(file, file.size, store, file_name(store.identity, file), self._cache.files_for(file))
-        return self._read_blocks(source, start, end)
+        return self._read_blocks(self._source(file, file.size, store), start, end)
+
+    def forget(self, file: SourceFile) -> None:
+        """Fetch it anew when it is read again."""
+        if file.size is not None:
+            self._fetches.forget(self._source(file, file.size, store_of(self._stores, file)))
 
     def close(self) -> None:
         """Wait for fetches under way and let go of what only this reader may use."""
         self._fetches.close()
         self._whole.close()
 
-    def _store_of(self, file: SourceFile) -> DataStore:
-        try:
-            return self._stores[file.store]
-        except KeyError:
-            raise InvalidArgument(
-                f"{file.path!r} lies on the datastore {file.store!r}, which is not known here."
-            ) from None
+    def _source(self, file: SourceFile, size: int, store: DataStore) -> Source:
+        return Source(file, size, store, file_name(store.identity, file), self._cache.files_for(file))
 
     def _read_blocks(self, source: Source, start: int, end: int) -> Sequence[memoryview]:
         indexes = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
@@ -107,7 +115,7 @@ class Reader:
         return fetches
 
     def _look_ahead(self, source: Source, start: int, end: int) -> None:
-        if source.size <= MOST_BLOCKS_AT_ONCE * BLOCK_BYTES:
+        if source.size <= AT_ONCE_BYTES:
             return
         begin, stop = self._sequences.advance(source.name, start, end)
         blocks = range(-(-begin // BLOCK_BYTES), -(-min(stop, source.size) // BLOCK_BYTES))
@@ -128,6 +136,6 @@ def _within(index: int, start: int, end: int) -> tuple[int, int]:
 
 def _neighbours(source: Source, missing: Sequence[int]) -> Sequence[int]:
     """What is fetched together. A small file comes whole: asking twice costs more than its bytes."""
-    if source.size <= MOST_BLOCKS_AT_ONCE * BLOCK_BYTES:
+    if source.size <= AT_ONCE_BYTES:
         return range(missing[0], -(-source.size // BLOCK_BYTES))
     return missing

@@ -6,10 +6,10 @@ from io import FileIO
 
 from runyard.blobs.disk import explained
 from runyard.environments.durable import locked
-from runyard.errors import SourceChanged
 from runyard.model.data import SourceFile, StoredFile
 from runyard.ports.data import DataStore
 from runyard.transfers.block_cache import BlockCache, file_name
+from runyard.transfers.sources import check_same
 
 _OPEN_FILES = 128
 
@@ -66,11 +66,3 @@ class WholeFiles:
     def _count(self, size: int) -> None:
         with self._guard:
             self.fetched_bytes += size
-
-
-def check_same(file: SourceFile, got: StoredFile) -> None:
-    """Raises SourceChanged when what came is not what was listed."""
-    if file.size is not None and got.size != file.size:
-        raise SourceChanged(f"{file.path!r} has {got.size} bytes by now; it had {file.size} when it was listed.")
-    if file.etag and got.etag and got.etag != file.etag:
-        raise SourceChanged(f"{file.path!r} is another by now than when it was listed.")
