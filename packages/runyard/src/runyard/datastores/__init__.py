@@ -1,0 +1,3 @@
+from runyard.datastores.opening import open_store
+
+__all__ = ["open_store"]

@@ -1,0 +1,58 @@
+"""The addresses that object stores are reached at, out of what users give for them."""
+
+import json
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from runyard.errors import InvalidArgument
+
+AZURE_AUTHORITY = "https://login.microsoftonline.com"
+_GOOGLE_TOKENS = "https://oauth2.googleapis.com/token"
+
+
+def s3_endpoint(options: Mapping[str, str]) -> str:
+    region = options.get("region") or "us-east-1"
+    return _whole(options.get("endpoint") or f"s3.{region}.amazonaws.com")
+
+
+def gcs_endpoint(options: Mapping[str, str]) -> str:
+    return _whole(options.get("endpoint") or "storage.googleapis.com")
+
+
+def azure_endpoint(options: Mapping[str, str]) -> str:
+    """`endpoint` is a whole address, or what follows '.blob.' in it, as v1 has it. Emulators and proxies that are
+    reached by number or port have the account as first part of the path."""
+    account = options.get("account_name", "")
+    endpoint = options.get("endpoint") or "core.windows.net"
+    protocol = options.get("protocol") or "https"
+    parts = urlsplit(endpoint if "://" in endpoint else f"{protocol}://{endpoint}")
+    if parts.path.strip("/") or not _is_emulator(parts.netloc):
+        return endpoint if "://" in endpoint else f"{protocol}://{account}.blob.{endpoint}"
+    return f"{parts.scheme}://{parts.netloc}/{account}"
+
+
+def token_address(service_account_key: str) -> str:
+    """Where Google's tokens for that key come from."""
+    try:
+        key = json.loads(service_account_key)
+        return str(key.get("token_uri") or _GOOGLE_TOKENS)
+    except (ValueError, AttributeError):
+        problem = "service_account_key is not the JSON text of a service account's key."
+    # Outside of the handler, whose error holds the key.
+    raise InvalidArgument(problem, hint="Give the contents of the key file that Google Cloud made.")
+
+
+def _whole(endpoint: str) -> str:
+    return endpoint if "://" in endpoint else f"https://{endpoint}"
+
+
+def _is_emulator(netloc: str) -> bool:
+    host, _, port = netloc.rpartition(":")
+    if host and port.isdigit():
+        return True
+    try:
+        ip_address(netloc.strip("[]"))
+    except ValueError:
+        return netloc == "localhost"
+    return True

@@ -1,0 +1,116 @@
+"""What obstore's errors mean. Their texts stay out of ours: they hold addresses, queries and what the server said."""
+
+import re
+
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    InvalidPathError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from runyard.datastores.paths import shown
+from runyard.datastores.places import Place
+from runyard.datastores.refusals import already_exists, source_changed
+from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, RunyardError, Unreachable
+
+FAULTS = (BaseError, FileNotFoundError, ValueError)
+"""What a call of obstore may raise."""
+
+_STATUS = re.compile(r"status(?: code)?: (\d{3})")
+_CODE = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>|\"error\" ?: ?\"(\w{1,80})\"")
+_NO_CONTAINER = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "ContainerBeingDeleted"})
+_BAD_CREDENTIALS = frozenset({"InvalidToken", "ExpiredToken", "InvalidAccessKeyId", "invalid_client", "invalid_grant"})
+_CAUSES = (
+    ("ConnectionRefused", "it refuses connections"),
+    ("dns error", "its name cannot be looked up"),
+    ("certificate", "its certificate is not trusted; SSL_CERT_FILE can name one that is"),
+    ("tunnel", "the proxy lets nobody through"),
+    ("TimedOut", "it is silent"),
+    ("ConnectionReset", "it breaks off connections"),
+    ("IncompleteMessage", "it breaks off connections"),
+)
+
+
+def explain(error: Exception, place: Place, path: str) -> RunyardError:
+    """Ours for one of theirs. Unreachable is worth another try, the others are not."""
+    text = str(error)
+    status, code = _status(text), _code(text)
+    if code in _NO_CONTAINER:
+        return no_container(place)
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _are_credentials_refused(text, status, code):
+        return _denied(place, status, code)
+    if isinstance(error, AlreadyExistsError):
+        return already_exists(path)
+    if isinstance(error, PreconditionError):
+        return source_changed(path)
+    if isinstance(error, InvalidPathError):
+        return _unlistable(place, text)
+    if isinstance(error, FileNotFoundError):
+        return NotFound(f"There is no file {shown(path)} in {place.shown}.", hint="Check its path.")
+    if isinstance(error, ValueError):
+        return InvalidArgument(f"{shown(path)} cannot be a path in {place.shown}.", hint="Choose another one.")
+    if status == 404:
+        return no_container(place)
+    if 400 <= status < 500 and status not in (408, 429):
+        return _refused(place, path, status, code)
+    return _unreachable(place, text, status, code)
+
+
+def no_container(place: Place) -> NotFound:
+    return NotFound(
+        f"There is no {place.noun} {place.container!r} at {place.endpoint}.", hint="Make it, or check its name."
+    )
+
+
+def _status(text: str) -> int:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else 0
+
+
+def _code(text: str) -> str:
+    found = _CODE.search(text)
+    return (found[1] or found[2]) if found else ""
+
+
+def _are_credentials_refused(text: str, status: int, code: str) -> bool:
+    asked_for_token = "token request" in text and 400 <= status < 500
+    return status in (401, 403) or code in _BAD_CREDENTIALS or asked_for_token
+
+
+def _denied(place: Place, status: int, code: str) -> AccessDenied:
+    return AccessDenied(
+        f"Access to {place.shown} was refused{_answer(status, code)}.",
+        hint="Are the credentials right, still valid and allowed to do this? Register the datastore again with others.",
+    )
+
+
+def _refused(place: Place, path: str, status: int, code: str) -> DataFailed:
+    what = f" for {shown(path)}" if path else ""
+    return DataFailed(f"A request to {place.shown}{what} was refused{_answer(status, code)}.")
+
+
+def _unreachable(place: Place, text: str, status: int, code: str) -> Unreachable:
+    cause = next((meaning for sign, meaning in _CAUSES if sign in text), "")
+    return Unreachable(
+        f"{place.endpoint} does not serve the {place.noun} {place.container!r}"
+        f"{_answer(status, code)}{': ' + cause if cause and not status else ''}.",
+        hint="Is the server up, and can this machine reach it?",
+    )
+
+
+def _unlistable(place: Place, text: str) -> InvalidArgument:
+    name = re.search(r'Path "(.*?)"(?: contained|: Encountered)', text, re.DOTALL)
+    which = f" {shown(name[1])}" if name else ""
+    return InvalidArgument(
+        f"An object in {place.shown} has the name{which}, which cannot be a path: between its slashes is nothing, '.', "
+        "'..' or a control character.",
+        hint="Rename the object, or list a folder that does not hold it.",
+    )
+
+
+def _answer(status: int, code: str) -> str:
+    facts = [f"status {status}"] * bool(status) + [code] * bool(code)
+    return f" ({', '.join(facts)})" if facts else ""

@@ -1,0 +1,71 @@
+"""The rules of the network, said to obstore."""
+
+import base64
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from runyard.errors import DataFailed
+from runyard.model.data import NetworkRules
+from runyard.web.addresses import parse_address
+from runyard.web.proxies import Proxies, Proxy
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+_WHOLE_TRANSFER = timedelta(days=7)
+_FIRST_PAUSE = timedelta(milliseconds=50)
+_LONGEST_PAUSE = timedelta(seconds=2)
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_NEVER_ASKED = "http://127.0.0.1:9"
+
+
+def client_options(endpoint: str, rules: NetworkRules) -> "ClientConfig":
+    """Proxy, certificates and time-outs for requests to that address. The process's own variables count for nothing."""
+    address = parse_address(endpoint)
+    proxy = Proxies(rules.variables).find(address)
+    options: ClientConfig = {
+        "allow_http": address.scheme == "http",
+        "timeout": _WHOLE_TRANSFER,  # a slow transfer may take its time; one that brings nothing may not
+        "read_timeout": timedelta(seconds=rules.silence_seconds),
+        "connect_timeout": timedelta(seconds=min(rules.silence_seconds, 10.0)),
+        "proxy_url": _url(proxy) if proxy else _NEVER_ASKED,
+        # Without a proxy_url, obstore would take the one in the process's environment; "*" stands for names alone.
+        "proxy_excludes": "" if proxy else "*,0.0.0.0/0,::/0",
+    }
+    bundle = certificates_file(rules.variables)
+    if bundle is not None:
+        options["root_certificate"] = _read(bundle)
+    return options
+
+
+def retry_config(rules: NetworkRules) -> "RetryConfig":
+    return {
+        "max_retries": 1_000_000,  # time ends it, not a count
+        "retry_timeout": timedelta(seconds=rules.retry_seconds),
+        "backoff": {"init_backoff": _FIRST_PAUSE, "max_backoff": _LONGEST_PAUSE, "base": 2},
+    }
+
+
+def certificates_file(variables: Mapping[str, str]) -> Path | None:
+    name = next((name for name in _BUNDLES if variables.get(name)), "")
+    return Path(variables[name]) if name else None
+
+
+def _read(bundle: Path) -> bytes:
+    try:
+        return bundle.read_bytes()
+    except OSError as error:
+        raise DataFailed(
+            f"The certificates in {str(bundle)!r} cannot be read: {error.strerror}.",
+            hint="Set SSL_CERT_FILE to a readable bundle of certificates in PEM form.",
+        ) from error
+
+
+def _url(proxy: Proxy) -> str:
+    host = f"[{proxy.host}]" if ":" in proxy.host else proxy.host
+    user, colon, password = base64.b64decode(proxy.authorization.removeprefix("Basic ")).decode().partition(":")
+    login = f"{quote(user, safe='')}{colon}{quote(password, safe='')}@" if user or password else ""
+    return f"http://{login}{host}:{proxy.port}"

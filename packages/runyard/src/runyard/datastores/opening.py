@@ -1,0 +1,24 @@
+from pathlib import Path
+
+from runyard.datastores.folder import FolderStore
+from runyard.errors import InvalidArgument
+from runyard.model.data import NetworkRules, StoreAccess
+from runyard.ports.data import DataStore
+from runyard.web import WebStore
+
+OBJECT_KINDS = ("azure", "gcs", "s3")
+
+
+def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
+    """The store behind that access. Nothing is asked of it yet, but an address that may not be reached is refused."""
+    if access.kind == "folder":
+        return FolderStore(Path(access.root))
+    if access.kind == "web":
+        return WebStore(rules, access.root)
+    if access.kind in OBJECT_KINDS:
+        from runyard.datastores.objects import ObjectStore  # obstore is slow to load, and few processes need it
+
+        return ObjectStore(access, rules)
+    raise InvalidArgument(
+        f"{access.kind!r} is not a kind of datastore.", hint=f"Kinds are folder, web, {', '.join(OBJECT_KINDS)}."
+    )

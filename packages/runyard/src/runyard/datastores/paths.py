@@ -1,0 +1,43 @@
+"""Paths below the root of a store: what users and datasets give, checked before a store sees it."""
+
+import re
+
+from runyard.errors import InvalidArgument
+from runyard.model.names import check_relative_path, check_text
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def check_path(path: str) -> str:
+    """The path of one file, without '.' and doubled '/'."""
+    return check_relative_path(path, "path")
+
+
+def check_prefix(prefix: str) -> str:
+    """The text that paths begin with: empty for all of them; the last name in it may be cut short."""
+    check_text(prefix, "path")
+    if prefix.startswith("/"):
+        raise InvalidArgument(f"path {shown(prefix)} is absolute.", hint="Give a path relative to the datastore.")
+    if "\0" in prefix:
+        raise InvalidArgument(f"path {shown(prefix)} holds a NUL character.", hint="Give a path without it.")
+    folder, slash, name = prefix.rpartition("/")
+    if name == "..":
+        raise InvalidArgument(f"path {shown(prefix)} leads out of its root.", hint="Give a path without '..'.")
+    names = [part for part in folder.split("/") if part not in ("", ".")]
+    return f"{check_path('/'.join(names))}{slash}{name}" if names else name
+
+
+def check_key(path: str) -> str:
+    """The path of one object: also without characters that requests to object stores cannot carry."""
+    key = check_path(path)
+    if _CONTROL.search(key):
+        raise InvalidArgument(
+            f"path {shown(key)} holds a control character, such as a line end, which object stores do not take.",
+            hint="Rename the file.",
+        )
+    return key
+
+
+def shown(path: str) -> str:
+    """Quoted, in ASCII, and cut when long: fit for a message."""
+    return ascii(path if len(path) <= 80 else path[:77] + "...")

@@ -1,0 +1,101 @@
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import AlreadyExistsError
+
+from runyard.datastores.connecting import Client
+from runyard.datastores.etags import bare_etag
+from runyard.ports.data import Progress
+
+if TYPE_CHECKING:
+    from obstore import PutMode
+
+_SMALL_BYTES = 1 << 24
+_PART_BYTES = 1 << 23
+_PARTS_AT_ONCE = 8
+_MOST_PARTS = 9_000
+"""Stores take 10,000."""
+_WHOLE_BYTES = 1 << 26
+"""The most that one request brings, all of it in memory."""
+
+
+class Upload:
+    """One open file on its way to one key. Both verbs may be called again after a fault; progress counts no byte twice.
+
+    Nobody sees the object before it is whole.
+    """
+
+    def __init__(self, client: Client, key: str, source: int, progress: Progress) -> None:
+        self._client, self._key, self._source = client, key, source
+        self._progress, self._told = progress, 0
+        self._is_repeated = False
+        self.size = 0
+
+    def replace(self) -> str:
+        """Whatever was there before is gone. Returns the etag."""
+        size = os.fstat(self._source).st_size
+        if size <= _SMALL_BYTES:
+            return self._put_whole("overwrite")
+        part_bytes = max(_PART_BYTES, -(-size // _MOST_PARTS))
+        answer = obstore.put(
+            self._client,
+            self._key,
+            self._parts(part_bytes),
+            use_multipart=True,
+            chunk_size=part_bytes,
+            max_concurrency=_PARTS_AT_ONCE,
+        )
+        return bare_etag(answer["e_tag"])
+
+    def create(self) -> str:
+        """AlreadyExistsError when something is there. Of two at once one wins, but for files above 64 MiB, which stores
+        take in parts alone: there both look first, and the later one stays."""
+        if os.fstat(self._source).st_size > _WHOLE_BYTES:
+            self._check_absent()
+            return self.replace()
+        try:
+            return self._put_whole("create")
+        except AlreadyExistsError:
+            etag = self._etag_if_same() if self._is_repeated else ""
+            if not etag:
+                raise
+            return etag  # stored by the try before, whose answer was lost
+        finally:
+            self._is_repeated = True
+
+    def _put_whole(self, mode: "PutMode") -> str:
+        data = b"".join(self._pieces(_PART_BYTES))
+        answer = obstore.put(self._client, self._key, data, mode=mode, use_multipart=False)
+        self._tell(self.size)
+        return bare_etag(answer["e_tag"])
+
+    def _parts(self, part_bytes: int) -> Iterator[bytes]:
+        for piece in self._pieces(part_bytes):
+            yield piece
+            self._tell(self.size)
+
+    def _pieces(self, piece_bytes: int) -> Iterator[bytes]:
+        self.size = 0
+        while piece := os.pread(self._source, piece_bytes, self.size):
+            self.size += len(piece)
+            yield piece
+
+    def _tell(self, sent: int) -> None:
+        if sent > self._told:
+            self._progress(sent - self._told)
+            self._told = sent
+
+    def _check_absent(self) -> None:
+        try:
+            obstore.head(self._client, self._key)
+        except FileNotFoundError:
+            return
+        raise AlreadyExistsError(self._key)
+
+    def _etag_if_same(self) -> str:
+        """Of the object there, when it holds the very bytes of the source; else empty."""
+        there = obstore.get(self._client, self._key)
+        same = bytes(there.bytes()) == b"".join(self._pieces(_PART_BYTES))
+        return bare_etag(there.meta["e_tag"]) if same else ""
