@@ -1,4 +1,5 @@
 """Arguments of a script: what the user gave becomes text, and the data named in it becomes inputs of the run."""
+from azureml.exceptions import UserErrorException
 
 
 class Inputs(object):
@@ -8,6 +9,17 @@ class Inputs(object):
         self.references = {}
         self.data = {}
         self.outputs = {}
+
+    def add_input(self, name, use):
+        """UserErrorException where the name stands for another dataset, or the same one brought otherwise."""
+        present = self.data.setdefault(name, use)
+        if present is not use and not present._is_same(use):
+            raise UserErrorException("Two inputs of the run are called %r. Give each a name of its own, with "
+                                     "as_named_input('name')." % name)
+
+    def add_output(self, name, output):
+        if self.outputs.setdefault(name, output) is not output:
+            raise UserErrorException("Two outputs of the run are called %r. Give each a name of its own." % name)
 
     def add_all(self, given):
         """Bind each of the `inputs` of an estimator."""

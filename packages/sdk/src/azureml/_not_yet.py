@@ -11,7 +11,7 @@ def not_yet(what, part=None):
     when = ": it comes with part %d of 5" % part if part else ""
     return NotYetException(
         "%s is not in this version of Runyard yet%s. "
-        "Runs, estimators, environments, file datasets and models are." % (what, when))
+        "Runs, estimators, environments, data and models are." % (what, when))
 
 
 class NotYetImportError(NotYetException, ImportError):
@@ -36,15 +36,23 @@ class _NotYet(type):
     def __getattr__(cls, name):
         if name.startswith("_"):
             raise AttributeError("type object %r has no attribute %r" % (cls.__name__, name))
-        raise not_yet("%s.%s" % (cls.__name__, name), cls._part)
+        raise cls._refusal("%s.%s" % (cls.__name__, name))
 
 
 def not_yet_class(name, part, module, **members):
     """A class that can be imported, subclassed and used in isinstance, and raises when it is made or asked."""
+    return _refusing(name, module, lambda what: not_yet(what, part), members)
 
+
+def unsupported_class(name, module, instead):
+    """The same for a thing of the original that has no meaning here; `instead` says what to do."""
+    return _refusing(name, module, lambda what: unsupported(what, instead), {})
+
+
+def _refusing(name, module, refusal, members):
     def __init__(self, *args, **kwargs):
-        raise not_yet("%s.%s" % (module, name), part)
+        raise refusal("%s.%s" % (module, name))
 
-    body = dict(members, __init__=__init__, __module__=module, _part=part,
+    body = dict(members, __init__=__init__, __module__=module, _refusal=staticmethod(refusal),
                 __doc__="Not in this version of Runyard: using it raises NotYetException.")
     return _NotYet(name, (object,), body)

@@ -24,7 +24,7 @@ def submission(workspace, source_directory, run_config, script=None, command=Non
     definition.update(script=None if command else _posix(script), command=command or "", useAbsolutePath=False)
     definition["dataReferences"].update({name: ref._to_definition() for name, ref in inputs.references.items()})
     definition["data"].update({name: use._to_definition(workspace) for name, use in inputs.data.items()})
-    definition["outputData"].update({name: output._to_definition() for name, output in inputs.outputs.items()})
+    definition["outputData"].update({name: output._to_definition(workspace) for name, output in inputs.outputs.items()})
     definition["arguments"] = _with_direct_ids(texts, definition["data"])
     definition["runyard"] = {"estimator": estimator, "conda_packages": []}
     _bind_run_config_data(definition, run_config, workspace)
@@ -96,7 +96,7 @@ def _bind_run_config_data(definition, run_config, workspace):
     for name, use in (run_config.data or {}).items():
         definition["data"].setdefault(name, _data_object(name, use, workspace))
     for name, output in (run_config.output_data or {}).items():
-        definition["outputData"].setdefault(name, output._to_object())
+        definition["outputData"].setdefault(name, _output_object(name, output, workspace))
 
 
 def _reference_object(config):
@@ -112,6 +112,20 @@ def _data_object(name, use, workspace):
     written = use._to_object()
     written["mechanism"] = str(written["mechanism"]).capitalize()
     written["environmentVariableName"] = written["environmentVariableName"] or name
+    return written
+
+
+def _output_object(name, output, workspace):
+    to_definition = getattr(output, "_to_definition", None)
+    if to_definition:
+        return to_definition(workspace)
+    written = output._to_object()
+    options = written["additionalOptions"] or {}
+    upload = options.get("uploadOptions")
+    if upload:
+        upload["sourceGlobs"] = (upload.get("sourceGlobs") or {}).get("patterns") or []
+    written.update(mechanism=str(written["mechanism"]).capitalize(), environmentVariableName=name,
+                   pathOnCompute=options.get("pathOnCompute"))
     return written
 
 

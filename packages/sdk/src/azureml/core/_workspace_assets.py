@@ -15,11 +15,9 @@ class WorkspaceAssets:
 
     @property
     def datastores(self):
-        from azureml._assets import list_assets
-        from azureml.core.datastore import Datastore
+        from azureml.core.datastore import all_datastores
 
-        names = [asset["name"] for asset in list_assets(self, "datastores", latest=True)]
-        return {name: Datastore.get(self, name) for name in names}
+        return all_datastores(self)
 
     @property
     def datasets(self):
@@ -53,10 +51,9 @@ class WorkspaceAssets:
         return Datastore.get_default(self)
 
     def set_default_datastore(self, name):
-        from azureml._assets import list_assets, patch_asset
+        from azureml.core.datastore import Datastore
 
-        for asset in list_assets(self, "datastores", latest=True):
-            patch_asset(self, "datastores", asset["name"], body={"is_default": asset["name"] == name})
+        Datastore.get(self, name).set_as_default()
 
     def get_default_keyvault(self):
         from azureml.core.keyvault import Keyvault

@@ -1,4 +1,4 @@
-from azureml.data._later import DatacacheStore
+from azureml.data._datacaches import DatacacheStore
 from azureml.data.dataset_factory import DataType
 from azureml.data.file_dataset import FileDataset
 from azureml.data.output_dataset_config import (

@@ -15,12 +15,13 @@ class PartitionFormat(object):
     """What a partition format says: {name} is a text, {name:yyyy/MM/dd/HH/mm/ss} a time, `*` any part of a path.
 
     It describes the end of a path, from its first key on. None means no keys. UserErrorException where it names no
-    key, a key twice, or a time in another notation.
+    key, a key twice, or a time in another notation. `keys` are in order, `time_formats` the strptime formats of those
+    that are times.
     """
 
     def __init__(self, text):
         self.keys = []
-        self._times = {}
+        self.time_formats = {}
         self._pattern = None
         if text is not None:
             self._pattern = re.compile(self._expression(text) + r"\Z", re.DOTALL)
@@ -72,8 +73,8 @@ class PartitionFormat(object):
 
     def _expression(self, text):
         if not isinstance(text, str) or not _FIELD.search(text):
-            raise UserErrorException("partition_format must name at least one key, as in '/{year}/data.csv'; got %r." % (
-                text,))
+            raise UserErrorException("partition_format must name at least one key, as in '/{year}/data.csv'; got "
+                                     "%r." % (text,))
         made, at = "", 0
         for field in _FIELD.finditer(text):
             made += _literal(text[at:field.start()]) + self._field(text, field.group(1), field.group(2))
@@ -90,14 +91,14 @@ class PartitionFormat(object):
         if [letter for letter in letters if letter not in _TIME_PARTS]:
             raise UserErrorException("partition_format takes times written with yyyy, MM, dd, HH, mm and ss; got %r in "
                                      "%r." % (time, text))
-        self._times[key] = re.sub(r"[A-Za-z]+", lambda part: _TIME_PARTS[part.group()], time.replace("%", "%%"))
+        self.time_formats[key] = re.sub(r"[A-Za-z]+", lambda part: _TIME_PARTS[part.group()], time.replace("%", "%%"))
         return "(" + re.sub(r"[A-Za-z]+", lambda part: r"\d{%d}" % len(part.group()), re.escape(time)) + ")"
 
     def _value(self, key, text):
-        if key not in self._times:
+        if key not in self.time_formats:
             return text
         from datetime import datetime
-        return datetime.strptime(text, self._times[key])
+        return datetime.strptime(text, self.time_formats[key])
 
 
 def _columns_in(expression):

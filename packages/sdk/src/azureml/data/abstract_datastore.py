@@ -5,6 +5,8 @@ class AbstractDatastore(object):
         self._workspace = workspace
         self._name = name
         self._datastore_type = datastore_type
+        self._credentials = {}
+        self._has_stored_credentials = False
 
     @property
     def workspace(self):
@@ -31,12 +33,22 @@ class AbstractDatastore(object):
         self._datastore_type = datastore_type
 
     def set_as_default(self):
+        """Make it the datastore that ws.get_default_datastore() gives."""
         from azureml._assets import patch_asset
         patch_asset(self.workspace, "datastores", self.name, body={"is_default": True})
 
     def unregister(self):
+        """Forget the datastore and its credentials. The data stays where it is."""
         from azureml._assets import delete_asset
         delete_asset(self.workspace, "datastores", self.name)
+
+    def _credential(self, name):
+        """One of its credentials: as given, or as registered, which is asked for once and kept by this object."""
+        if self._has_stored_credentials:
+            stored = self.workspace._client.get(self.workspace._path("datastores", self.name, "credentials"))
+            self._credentials = dict(self._credentials, **stored)
+            self._has_stored_credentials = False
+        return self._credentials.get(name)
 
     def __repr__(self):
         return "%s(name=%r, workspace=%r)" % (type(self).__name__, self.name, getattr(self.workspace, "name", None))

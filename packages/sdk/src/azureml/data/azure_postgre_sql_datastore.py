@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import DATABASE, refused_class
 from azureml.data.abstract_datastore import AbstractDatastore  # noqa: F401
 
-AzurePostgreSqlDatastore = not_yet_class("AzurePostgreSqlDatastore", 2, "azureml.data")
+AzurePostgreSqlDatastore = refused_class("AzurePostgreSqlDatastore", DATABASE)

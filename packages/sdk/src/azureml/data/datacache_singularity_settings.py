@@ -1,5 +1,5 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import CACHE, refused_class
 
-DatacacheSingularitySettings = not_yet_class("DatacacheSingularitySettings", 2, "azureml.data")
-SingularityPriority = not_yet_class("SingularityPriority", 2, "azureml.data")
-SingularitySlaTier = not_yet_class("SingularitySlaTier", 2, "azureml.data")
+DatacacheSingularitySettings = refused_class("DatacacheSingularitySettings", CACHE)
+SingularityPriority = refused_class("SingularityPriority", CACHE)
+SingularitySlaTier = refused_class("SingularitySlaTier", CACHE)

@@ -37,14 +37,18 @@ class DatasetConsumptionConfig(object):
 
     def as_hdfs(self):
         from azureml._not_yet import unsupported
-        raise unsupported("as_hdfs()", "There is no HDFS here; use as_mount() or as_download().")
+        raise unsupported("as_hdfs()", "There is no HDFS here, and no Spark that would read from it; use as_mount() or "
+                          "as_download().")
 
     def __str__(self):
         return self.arg_val
 
     def _bind(self, inputs):
-        inputs.data[self.name] = self
+        inputs.add_input(self.name, self)
         return self.arg_val
+
+    def _is_same(self, other):
+        return (self.dataset, self.mode, self.path_on_compute) == (other.dataset, other.mode, other.path_on_compute)
 
     def _to_definition(self, workspace):
         saved = self.dataset._saved(workspace)

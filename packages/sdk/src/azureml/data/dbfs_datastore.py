@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import DBFS, refused_class
 from azureml.data.abstract_datastore import AbstractDatastore  # noqa: F401
 
-DBFSDatastore = not_yet_class("DBFSDatastore", 2, "azureml.data")
+DBFSDatastore = refused_class("DBFSDatastore", DBFS)

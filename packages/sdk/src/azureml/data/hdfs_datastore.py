@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import HDFS, refused_class
 from azureml.data.abstract_datastore import AbstractDatastore  # noqa: F401
 
-HDFSDatastore = not_yet_class("HDFSDatastore", 2, "azureml.data")
+HDFSDatastore = refused_class("HDFSDatastore", HDFS)

@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import DATABASE, refused_class
 from azureml.data.data_reference import DataReference  # noqa: F401
 
-SqlDataReference = not_yet_class("SqlDataReference", 2, "azureml.data")
+SqlDataReference = refused_class("SqlDataReference", DATABASE)

@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import DATABASE, refused_class
 
-StoredProcedureParameter = not_yet_class("StoredProcedureParameter", 2, "azureml.data")
-StoredProcedureParameterType = not_yet_class("StoredProcedureParameterType", 2, "azureml.data")
+StoredProcedureParameter = refused_class("StoredProcedureParameter", DATABASE)
+StoredProcedureParameterType = refused_class("StoredProcedureParameterType", DATABASE)

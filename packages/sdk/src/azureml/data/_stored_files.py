@@ -1,0 +1,191 @@
+import os
+
+from azureml.data.data_reference import DataReference, checked_path
+from azureml.exceptions import UserErrorException
+
+_BATCH = 256
+
+
+class StoredFiles(object):
+    """What every datastore that holds files can do; of a subclass of AbstractDatastore."""
+
+    def path(self, path=None, data_reference_name=None):
+        return DataReference(self, data_reference_name, path)
+
+    def as_mount(self):
+        return DataReference(self).as_mount()
+
+    def as_download(self, path_on_compute=None):
+        return DataReference(self).as_download(path_on_compute)
+
+    def as_upload(self, path_on_compute=None):
+        return DataReference(self).as_upload(path_on_compute)
+
+    def upload(self, src_dir, target_path=None, overwrite=False, show_progress=True):
+        """Send every file below src_dir; files that are there are left alone unless overwrite. A DataReference."""
+        return self._upload_folder(src_dir, target_path, overwrite, show_progress)
+
+    def upload_files(self, files, relative_root=None, target_path=None, overwrite=False, show_progress=True):
+        """Send these files, placed by their path below relative_root (by default their common folder)."""
+        if isinstance(files, str) or not files:
+            raise UserErrorException("files must be a list of paths with at least one path, got %r." % (files,))
+        missing = [path for path in files if not os.path.isfile(path)]
+        if missing:
+            raise UserErrorException("files names %r, which is not a file." % (missing[0],))
+        root = relative_root or os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in files])
+        return self._send([str(path) for path in files], root, target_path, overwrite, show_progress)
+
+    def download(self, target_path, prefix=None, overwrite=False, show_progress=True):
+        """Fetch files, below `prefix` if given, into target_path under their full path here, several at once.
+
+        Files that are there already are left alone unless `overwrite`. Returns how many were fetched.
+        """
+        from azureml.data._service_files import local_path, total_size
+        from runyard_sdk.progress import Progress
+        files = [dict(file, target=local_path(target_path, file["path"])) for file in self._files(prefix)]
+        with Progress("Downloading", len(files), total_size(files), is_shown=show_progress) as progress:
+            say = progress.say if show_progress else _quiet
+            if not files:
+                say("There is nothing to download%s." % (" below %r" % prefix if prefix else ""))
+            wanted = []
+            for file in files:
+                if os.path.exists(file["target"]) and not overwrite:
+                    say("Target already exists. Skipping download for %s" % file["target"])
+                else:
+                    wanted.append(file)
+            return self._fetch(wanted, len(files), say, progress)
+
+    def _bind(self, inputs):
+        return DataReference(self)._bind(inputs)
+
+    def _upload_folder(self, src_dir, target_path, overwrite, show_progress, pattern=None):
+        if not os.path.isdir(src_dir):
+            raise UserErrorException("src_dir %r is not a folder." % str(src_dir))
+        files = _files_below(str(src_dir)) if pattern is None else _matching(str(src_dir), pattern)
+        return self._send(files, str(src_dir), target_path, overwrite, show_progress)
+
+    def _send(self, files, root, target_path, overwrite, show_progress):
+        from runyard_sdk.progress import Progress
+        target_path = checked_path("target_path", target_path)
+        placed = [(path, _placed(path, root, target_path)) for path in files]
+        size = sum(os.path.getsize(path) for path in files)
+        with Progress("Uploading", len(placed), size, is_shown=show_progress) as progress:
+            say = progress.say if show_progress else _quiet
+            say("Uploading an estimated of %d files" % len(placed))
+            sent = 0
+            for path, name, is_new in self._stored(placed, overwrite, say, progress):
+                if is_new:
+                    sent += 1
+                    say("Uploaded %s, %d files out of an estimated total of %d" % (path, sent, len(placed)))
+                else:
+                    say("Target already exists. Skipping upload for %s" % name)
+            say("Uploaded %d files" % sent)
+        return DataReference(self, path_on_datastore=target_path)
+
+    def _stored(self, placed, overwrite, say, progress):
+        """Store the files, and generate (path, name, whether it was stored) of each."""
+        # What a run has mounted is seen by its own processes alone, so a run sends bytes.
+        if "RUNYARD_ATTEMPT" not in os.environ and self.workspace._client.shares_files:
+            return self._handed_over(placed, overwrite, say, progress)
+        return self._sent(placed, overwrite, say, progress)
+
+    def _handed_over(self, placed, overwrite, say, progress):
+        """By their paths, for a service that sees this machine's files."""
+        route = self.workspace._path("datastores", self.name, "adopt")
+        for start in range(0, len(placed), _BATCH):
+            batch = placed[start:start + _BATCH]
+            for path, _ in batch:
+                say("Uploading %s" % path)
+            written = set(self.workspace._client.post_again(route, {
+                "items": [[os.path.abspath(path), name] for path, name in batch], "overwrite": overwrite})["written"])
+            for path, name in batch:
+                progress.came(os.path.getsize(path))
+                progress.file_done()
+                yield path, name, name in written
+
+    def _sent(self, placed, overwrite, say, progress):
+        """As bytes, over several connections."""
+        from runyard_sdk.client import quoted_path
+        from runyard_sdk.errors import AlreadyExists
+        from runyard_sdk.parallel import each_in_parallel
+
+        def put(item):
+            say("Uploading %s" % item[0])
+            try:
+                self.workspace._client.upload(self._route() + "/" + quoted_path(item[1]), item[0],
+                                              told=progress.came, overwrite=overwrite)
+            except AlreadyExists:
+                return False
+            finally:
+                progress.file_done()
+            return True
+
+        for (path, name), is_new in each_in_parallel(put, placed):
+            yield path, name, is_new
+
+    def _fetch(self, files, total, say, progress):
+        from runyard_sdk.client import quoted_path
+        from runyard_sdk.parallel import each_in_parallel
+
+        def bring(file):
+            say("Downloading %s" % file["path"])
+            self.workspace._client.download(self._route() + "/" + quoted_path(file["path"]), file["target"],
+                                            file["size"], file.get("modified_at") or "", progress.came)
+
+        fetched = 0
+        for file, _ in each_in_parallel(bring, files):
+            fetched += 1
+            progress.file_done()
+            say("Downloaded %s, %d files out of an estimated total of %d" % (file["path"], fetched, total))
+        return fetched
+
+    def _files(self, prefix=None):
+        """The files below the folder `prefix`, or that one file, as {"path", "size", "modified_at"}, sorted."""
+        prefix = (checked_path("prefix", prefix) or "").strip("/")
+        listed = self.workspace._client.get(self._route(), prefix=prefix or None)["files"]
+        found = [file for file in listed
+                 if not prefix or file["path"] == prefix or file["path"].startswith(prefix + "/")]
+        return sorted(found, key=lambda file: file["path"])
+
+    def _route(self):
+        return self.workspace._path("datastores", self.name, "files")
+
+
+def _files_below(folder):
+    """Every file, through links to folders too; a link to a folder above it is not gone into again."""
+    found = []
+
+    def walk(place, above):
+        for item in sorted(os.scandir(place), key=lambda item: item.name):
+            if item.is_file():
+                found.append(item.path)
+            elif item.is_dir():
+                real = os.path.realpath(item.path)
+                if real not in above:
+                    walk(item.path, above | {real})
+
+    walk(folder, {os.path.realpath(folder)})
+    return found
+
+
+def _matching(folder, pattern):
+    import glob
+    if not isinstance(pattern, str) or os.path.isabs(pattern) or ".." in pattern.split("/") or "\x00" in pattern:
+        raise UserErrorException("pattern must be a glob below src_dir such as '**/*.csv', got %r." % (pattern,))
+    found = glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True)
+    return sorted(path for path in found if os.path.isfile(path))
+
+
+def _placed(path, root, target_path):
+    relative = os.path.relpath(os.path.abspath(path), os.path.abspath(root)).replace(os.sep, "/")
+    if relative.startswith("../"):
+        raise UserErrorException("%r lies outside of relative_root %r." % (path, str(root)))
+    try:
+        relative.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UserErrorException("The file name %r is not UTF-8; rename it." % path)
+    return "/".join(part for part in ((target_path or "").strip("/"), relative) if part)
+
+
+def _quiet(text):
+    """For callers that want no lines."""
