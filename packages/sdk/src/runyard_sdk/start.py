@@ -86,13 +86,14 @@ def _installed_version():
 
     try:
         said = subprocess.check_output([executable(home_folder()), "--version"], timeout=20,
-                                       env=_service_variables(home_folder()))
+                                       env=program_variables(home_folder()))
     except (ServiceUnavailable, OSError, subprocess.SubprocessError):
         return "0"
     return said.decode("utf-8", "replace").split()[-1] if said.split() else "0"
 
 
-def _service_variables(home):
+def program_variables(home):
+    """The variables that the `runyard` program is started with: none that are meant for this interpreter."""
     variables = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SERVICE}
     variables["RUNYARD_HOME"] = home
     return variables
@@ -105,7 +106,7 @@ def _launch(home, how):
     _remove(os.path.join(home, "start-error.json"))
     with open(os.path.join(home, "service.log"), "ab") as log, open(os.devnull) as nothing:
         return subprocess.Popen(command, stdin=nothing, stdout=log, stderr=log, cwd=home, start_new_session=True,
-                                env=_service_variables(home))
+                                env=program_variables(home))
 
 
 def _await(home, process, usable):

@@ -24,13 +24,22 @@ class OutputDatasets(dict):
 
 
 class LinkOutput:
+    """An output for which the script names a dataset."""
+
     def __init__(self, workspace, name=None):
         self.workspace, self.name = workspace, name
 
     def link(self, dataset, run=None):
-        from azureml._not_yet import not_yet
+        """Make `dataset` this output of the run (of this script's run, if None)."""
+        from azureml.core.run import Run
+        from azureml.data.abstract_dataset import AbstractDataset
 
-        raise not_yet("Linking a dataset as an output", 2)
+        if not isinstance(dataset, AbstractDataset):
+            raise UserErrorException("dataset must be a dataset, for example Dataset.File.from_files(...), got "
+                                     "{!r}.".format(dataset))
+        run = run or Run.get_context(allow_offline=False)
+        run._client.post_again(run._path + "/outputs", {
+            "name": self.name, "dataset_id": dataset._saved(self.workspace).id})
 
 
 def input_datasets(workspace, variables):

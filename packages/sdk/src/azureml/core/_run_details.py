@@ -14,8 +14,25 @@ class RunDetailsDict(dict):
                 name, ", ".join(sorted(self))))
 
 
-def details_of(record, log_addresses):
-    """`log_addresses` is `{log path: address}`."""
+class DatasetOfRun(dict):
+    """A dataset that a run read or wrote: {"id"}, and otherwise the dataset itself, fetched when it is first used."""
+
+    def __init__(self, workspace, dataset_id):
+        super().__init__(id=dataset_id)
+        self._workspace, self._found = workspace, None
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._found is None:
+            from azureml.core.dataset import Dataset
+
+            self._found = Dataset.get_by_id(self._workspace, self["id"])
+        return getattr(self._found, name)
+
+
+def details_of(record, log_addresses, workspace):
+    """`log_addresses` is `{log path: address}`; datasets are looked up in `workspace`."""
     details = RunDetailsDict(runId=record["id"], target=record["target"], status=record["status"])
     for key, field in (("startTimeUtc", "started_at"), ("endTimeUtc", "ended_at")):
         if record.get(field):
@@ -27,8 +44,8 @@ def details_of(record, log_addresses):
         details["warnings"] = [{"source": None, "message": text} for text in record["warnings"]]
     definition = record.get("definition") or {}
     details["properties"] = dict(record.get("properties") or {})
-    details["inputDatasets"] = _input_datasets(definition)
-    details["outputDatasets"] = []
+    details["inputDatasets"] = [_input(workspace, read) for read in record.get("inputs") or []]
+    details["outputDatasets"] = [_output(workspace, written) for written in record.get("outputs") or []]
     if definition:
         details["runDefinition"] = {key: value for key, value in definition.items() if key != "runyard"}
     details["logFiles"] = log_addresses
@@ -40,11 +57,16 @@ def log_addresses(service_address, run_path, names):
     return {name: "{}/api/v1{}/files/{}".format(service_address, run_path, quoted_path(name)) for name in names}
 
 
-def _input_datasets(definition):
-    found = []
-    for name, item in sorted((definition.get("data") or {}).items()):
-        dataset = (item.get("dataLocation") or {}).get("dataset") or {}
-        found.append({"dataset": {"id": dataset.get("id")}, "consumptionDetails": {
-            "type": "RunInput", "inputName": name, "mechanism": item.get("mechanism"),
-            "pathOnCompute": item.get("pathOnCompute")}})
-    return found
+def _input(workspace, read):
+    """A dataset that the script looked up itself is a reference; the others have the name of an input."""
+    if read["mode"] == "Reference":
+        details = {"type": "Reference"}
+    else:
+        details = {"type": "RunInput", "inputName": read["input_name"], "mechanism": read["mode"]}
+    return {"dataset": DatasetOfRun(workspace, read["dataset_id"]), "consumptionDetails": details}
+
+
+def _output(workspace, written):
+    dataset_id = written["dataset_id"]
+    return {"identifier": {"savedId": dataset_id}, "outputType": "RunOutput",
+            "outputDetails": {"outputName": written["output_name"]}, "dataset": DatasetOfRun(workspace, dataset_id)}

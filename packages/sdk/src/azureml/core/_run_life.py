@@ -25,7 +25,8 @@ class RunLife:
         record = self._fresh()
         names = record.get("log_files")
         names = self._log_names() if names is None else names
-        return details_of(record, log_addresses(self._client.transport.address, self._path, names))
+        addresses = log_addresses(self._client.transport.address, self._path, names)
+        return details_of(record, addresses, self.experiment.workspace)
 
     def get_details_with_logs(self):
         """get_details() with the text of each log in place of its address."""

@@ -33,6 +33,7 @@ class _SubmittedRun(Run):
         self._claim, self._ends_with_us = None, True
         self._seen = None
         self._lazy_experiment = None
+        self._inputs = None
 
     @property
     def _client(self):
@@ -59,7 +60,9 @@ class _SubmittedRun(Run):
 
     @property
     def input_datasets(self):
-        return input_datasets(self.experiment.workspace, self._variables)
+        if self._inputs is None:
+            self._inputs = input_datasets(self.experiment.workspace, self._variables)
+        return self._inputs
 
     @property
     def output_datasets(self):

@@ -27,7 +27,7 @@ class PartitionFormat(object):
             self._pattern = re.compile(self._expression(text) + r"\Z", re.DOTALL)
 
     def values_of(self, path):
-        """{key: str or datetime} of a path below a dataset's root; None where the path is not of this form."""
+        """{key: str or datetime} of a whole path; None where it is not of this form."""
         if self._pattern is None:
             return {}
         found = self._pattern.search("/" + path.lstrip("/"))
@@ -39,8 +39,8 @@ class PartitionFormat(object):
         except ValueError:
             return None
 
-    def combinations(self, paths, keys=None):
-        """The different combinations of values of `keys` (all if None) among the paths, as dicts in order."""
+    def combinations(self, files, keys=None):
+        """The different combinations of values of `keys` (all if None) among the files, as dicts in order."""
         wanted = self.keys if keys is None else list(keys)
         unknown = [key for key in wanted if key not in self.keys]
         if unknown:
@@ -49,18 +49,18 @@ class PartitionFormat(object):
         found = []
         if wanted:
             seen = set()
-            for path in paths:
-                values = self.values_of(path)
+            for file in files:
+                values = self.values_of(whole_path(file))
                 combination = values and tuple(values[key] for key in wanted)
                 if combination and combination not in seen:
                     seen.add(combination)
                     found.append(dict(zip(wanted, combination)))
         return found
 
-    def on_paths(self, expression, columns, list_paths):
+    def on_paths(self, expression, columns, list_files):
         """The expression with each comparison of a partition key turned into one of paths, which the service knows.
 
-        Others may name `columns` alone. `list_paths` is called where there is something to turn.
+        Others may name `columns` alone. `list_files` is called where there is something to turn, for the files.
         """
         names = _columns_in(expression)
         unknown = [name for name in names if name not in columns and name not in self.keys]
@@ -69,7 +69,8 @@ class PartitionFormat(object):
                 unknown[0], ", ".join(map(repr, list(columns) + self.keys))))
         if not set(names) & set(self.keys):
             return expression
-        return _turned(expression, [(path, self.values_of(path) or {}) for path in list_paths()], set(self.keys))
+        files = [("/" + file["path"], self.values_of(whole_path(file)) or {}) for file in list_files()]
+        return _turned(expression, files, set(self.keys))
 
     def _expression(self, text):
         if not isinstance(text, str) or not _FIELD.search(text):
@@ -99,6 +100,11 @@ class PartitionFormat(object):
             return text
         from datetime import datetime
         return datetime.strptime(text, self.time_formats[key])
+
+
+def whole_path(file):
+    """The path that formats describe: on the datastore, or the address, which may begin above the dataset's root."""
+    return file.get("key") or file["path"]
 
 
 def _columns_in(expression):

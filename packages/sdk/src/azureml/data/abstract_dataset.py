@@ -54,7 +54,7 @@ class AbstractDataset(object):
     def get_partition_key_values(self, partition_keys=None):
         """Each combination of values that occurs, as a dict; of all keys, or of those named."""
         from azureml.data._service_files import resolved
-        return self._partitions().combinations([file["path"] for file in resolved(self)], partition_keys)
+        return self._partitions().combinations(resolved(self), partition_keys)
 
     @staticmethod
     def get_by_name(workspace, name, version="latest", **kwargs):

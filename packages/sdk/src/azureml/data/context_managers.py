@@ -7,14 +7,19 @@ from azureml.exceptions import AzureMLException, RunEnvironmentException, UserEr
 
 
 class MountedFiles(object):
-    """A dataset's files in a folder, read-only, from start() to stop(); also a context manager giving itself."""
+    """A dataset's files in a folder, read-only, from start() to stop(); also a context manager giving itself.
+
+    Where nothing can be mounted the files are downloaded into the folder instead, which is said on stderr.
+    """
 
     def __init__(self, dataset, mount_point=None):
         if mount_point is not None and os.path.isdir(mount_point) and os.listdir(mount_point):
             raise UserErrorException("mount_point %r must be an empty folder." % str(mount_point))
         self._dataset = dataset
         self._is_ours = mount_point is None
-        self._mount_point = mount_point
+        self._mount_point = mount_point and os.path.abspath(mount_point)
+        self._mounting = None
+        self._is_started = False
 
     @property
     def mount_point(self):
@@ -24,20 +29,33 @@ class MountedFiles(object):
         return self._mount_point
 
     def start(self):
-        for path in self._dataset.download(self.mount_point):
-            os.chmod(path, 0o444)
+        """Have the files there. A second call does nothing."""
+        if self._is_started:
+            return
+        from azureml.data._mounting import MountFailed, start_mount
+        os.makedirs(self.mount_point, exist_ok=True)
+        try:
+            self._mounting = start_mount(self._dataset, self.mount_point)
+        except MountFailed as reason:
+            _say("%s The files are downloaded to %s instead." % (reason, self.mount_point))
+            for path in self._dataset.download(self.mount_point, overwrite=True):
+                os.chmod(path, 0o444)
+        self._is_started = True
 
     def stop(self):
-        """Remove the files; a folder that was given stays, empty."""
+        """Take the files away; a folder that was given stays, empty."""
         import shutil
-        if not os.path.isdir(self.mount_point):
-            return
-        if self._is_ours:
-            shutil.rmtree(self.mount_point)
-            return
-        for name in os.listdir(self.mount_point):
-            path = os.path.join(self.mount_point, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        if self._mounting is not None:
+            self._mounting.stop()
+            self._mounting = None
+        elif self._is_started:
+            for name in os.listdir(self.mount_point):
+                path = os.path.join(self.mount_point, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        self._is_started = False
+        if self._is_ours and self._mount_point is not None:
+            os.rmdir(self._mount_point)
+            self._mount_point = None
 
     def __enter__(self):
         self.start()
@@ -63,3 +81,8 @@ class DatasetContextManager(object):
 class DatastoreContextManager(DatasetContextManager):
     def __init__(self, config):
         super(DatastoreContextManager, self).__init__(config)
+
+
+def _say(text):
+    import sys
+    sys.stderr.write(text + "\n")

@@ -48,7 +48,9 @@ class DatasetConsumptionConfig(object):
         return self.arg_val
 
     def _is_same(self, other):
-        return (self.dataset, self.mode, self.path_on_compute) == (other.dataset, other.mode, other.path_on_compute)
+        mine, its = self.dataset, other.dataset
+        is_same = mine is its or getattr(mine, "id", None) is not None and mine.id == getattr(its, "id", None)
+        return is_same and (self.mode, self.path_on_compute) == (other.mode, other.path_on_compute)
 
     def _to_definition(self, workspace):
         saved = self.dataset._saved(workspace)

@@ -83,8 +83,9 @@ class FileDataset(AbstractDataset):
         Columns are those of file_metadata and the partition keys: dataset['year'] == '2019'.
         """
         from azureml.data._expressions import checked
+        from azureml.data._service_files import resolved
         expression = checked(expression, "expression")
-        return self._derived(["filter", self._partitions().on_paths(expression, _METADATA, self.to_path)])
+        return self._derived(["filter", self._partitions().on_paths(expression, _METADATA, lambda: resolved(self))])
 
     def file_metadata(self, col):
         """A column of the files themselves, for filter(): 'Path', 'Size', 'LastModifiedTime' or 'CanSeek'."""

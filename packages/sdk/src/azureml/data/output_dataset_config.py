@@ -251,7 +251,8 @@ def _checked_destination(destination):
 def _checked_globs(source_globs):
     globs = [source_globs] if isinstance(source_globs, str) else source_globs
     if globs is not None and not (isinstance(globs, (list, tuple)) and all(isinstance(one, str) for one in globs)):
-        raise UserErrorException("source_globs must be a list of globs such as ['**/*.csv'], got %r." % (source_globs,))
+        raise UserErrorException("source_globs must be a list of globs such as ['**/*.csv'], got %r." % (
+            source_globs,))
     return globs and list(globs)
 
 
