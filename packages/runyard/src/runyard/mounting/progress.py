@@ -1,19 +1,17 @@
-from runyard.model.data import SourceFile
-
-
 class ReadProgress:
     """How much of a mount's data has been read for the first time."""
 
-    def __init__(self, name: str, total: int) -> None:
+    def __init__(self, name: str, total: int | None) -> None:
+        """`total` is None where nobody knows how much there is."""
         self._name, self._total = name, total
         self._of_file: dict[int, int] = {}
         self._shown = 0
         self.bytes = 0
 
-    def add(self, node: int, file: SourceFile, count: int) -> None:
-        """May be called by many threads; a lost count shows for a moment only."""
+    def add(self, node: int, count: int, size: int | None) -> None:
+        """So much was read of a file of that size. Many threads may call it; a count that gets lost is not missed."""
         seen = self._of_file.get(node, 0)
-        more = count if file.size is None else min(count, file.size - seen)
+        more = count if size is None else min(count, size - seen)
         if more > 0:
             self._of_file[node] = seen + more
             self.bytes += more
@@ -23,8 +21,9 @@ class ReadProgress:
         if self.bytes == self._shown:
             return ""
         self._shown = self.bytes
-        return f"{self._name}: {_megabytes(self.bytes)} of {_megabytes(max(self._total, self.bytes))} read"
+        whole = "" if self._total is None else f" of {megabytes(max(self._total, self.bytes))}"
+        return f"{self._name}: {megabytes(self.bytes)}{whole} read"
 
 
-def _megabytes(count: int) -> str:
+def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB"

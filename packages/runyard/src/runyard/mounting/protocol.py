@@ -33,7 +33,9 @@ class Op(IntEnum):
     LISTXATTR = 23
     FLUSH = 25
     INIT = 26
+    OPENDIR = 27
     READDIR = 28
+    RELEASEDIR = 29
     CREATE = 35
     INTERRUPT = 36
     DESTROY = 38

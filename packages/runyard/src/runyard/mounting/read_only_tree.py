@@ -2,13 +2,13 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from runyard.errors import RunyardError
 from runyard.model.data import SourceFile
 from runyard.mounting import protocol
-from runyard.mounting.failures import errno_of
+from runyard.mounting.failures import errno_of, os_error
 from runyard.mounting.index import MAX_NAME_BYTES, FileIndex, Folder
 from runyard.mounting.listing import ListedName, packed_listing
 from runyard.mounting.log import MountLog
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 4096
 class FileReader(Protocol):
     """The part of transfers.Reader that trees use."""
 
-    def read(self, file: SourceFile, start: int, length: int) -> "list[memoryview]": ...
+    def read(self, file: SourceFile, start: int, length: int) -> Sequence[memoryview]: ...
 
     def size(self, file: SourceFile) -> int: ...
 
@@ -72,13 +72,13 @@ class ReadOnlyTree:
         node = request.node
         file = self._nodes[node]
         if isinstance(file, Folder):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+            raise os_error(errno.EISDIR)
         self._refuse_what_just_failed(node)
         try:
             pieces = self._reader.read(file, start, length)
         except (RunyardError, OSError) as error:
             raise self._failed(node, file, error) from error
-        self._progress.add(node, file, sum(map(len, pieces)))
+        self._progress.add(node, sum(map(len, pieces)), file.size)
         return pieces
 
     def _readdir(self, request: Request) -> Reply:
@@ -96,7 +96,7 @@ class ReadOnlyTree:
         folder = self._nodes[node]
         if isinstance(folder, Folder):
             return folder
-        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        raise os_error(errno.ENOTDIR)
 
     def _names(self, node: int) -> list[ListedName]:
         listed = self._listed.get(node)
@@ -144,13 +144,13 @@ class ReadOnlyTree:
         """The kernel asks again at once for what a read ahead could not bring: the script would wait twice as long."""
         at, number = self._failures.get(node, (0.0, 0))
         if number and time.monotonic() - at < _FAILURE_SECONDS:
-            raise OSError(number, os.strerror(number))
+            raise os_error(number)
 
     def _failed(self, node: int, file: SourceFile, error: RunyardError | OSError) -> OSError:
         number = errno_of(error)
         self._failures[node] = (time.monotonic(), number)
         self._log.trouble(f"Reading {file.path!r} failed: {error}")
-        return OSError(number, os.strerror(number))
+        return os_error(number)
 
 
 def _forget(_: Request) -> Reply:

@@ -159,14 +159,14 @@ class FuseServer:
         wished = (
             Ability.ASYNC_READ
             | Ability.BIG_WRITES
-            | Ability.DO_READDIRPLUS
-            | Ability.READDIRPLUS_AUTO
             | Ability.NO_OPEN_SUPPORT
             | Ability.NO_OPENDIR_SUPPORT
             | Ability.PARALLEL_DIROPS
             | Ability.MAX_PAGES
             | Ability.CACHE_SYMLINKS
         )
+        if Op.READDIRPLUS in self._handlers:
+            wished |= Ability.DO_READDIRPLUS | Ability.READDIRPLUS_AUTO
         return protocol.INIT_OUT.pack(
             protocol.MAJOR,
             minor,

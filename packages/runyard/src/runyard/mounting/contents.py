@@ -1,0 +1,185 @@
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+
+from runyard.model.data import SourceFile
+from runyard.mounting.failures import told
+from runyard.mounting.log import MountLog
+from runyard.mounting.nodes import FileNode
+from runyard.mounting.read_only_tree import FileReader
+from runyard.mounting.remote_names import RemoteNames
+from runyard.mounting.staging import StagedFile, Staging
+from runyard.ports.data import DataStore
+
+_PIECE_BYTES = 8 << 20
+_KEPT_FILES, _KEPT_BYTES = 64, 256 << 20
+
+
+class FileContents:
+    """What is in the files of a writable mount: read from the store, or from local disk from the first change on;
+    stored when the script closes or syncs the file."""
+
+    def __init__(
+        self, store_name: str, store: DataStore, names: RemoteNames, reader: FileReader, staging: Staging, log: MountLog
+    ) -> None:
+        self._store_name, self._store, self._names = store_name, store, names
+        self._reader, self._staging, self._log = reader, staging, log
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[FileNode, int] = OrderedDict()
+        self._troubles: dict[FileNode, str] = {}
+        self.written_files = 0
+        self.written_bytes = 0
+
+    def read(self, file: FileNode, start: int, length: int) -> Sequence[bytes | memoryview]:
+        with file.content:
+            if file.staged is not None and not file.is_staged_stale:
+                return (file.staged.read(start, length),)
+        if file.stored is None:
+            return ()
+        with self._told(file, "Reading"):
+            return self._reader.read(self._source(file), start, length)
+
+    def write(self, file: FileNode, start: int, data: memoryview) -> None:
+        with file.content:
+            self._stage(file).write(data, start)
+            _changed(file)
+
+    def truncate(self, file: FileNode, size: int) -> None:
+        with file.content:
+            staged = self._stage_empty(file) if size == 0 else self._stage(file)
+            staged.truncate(size)
+            _changed(file)
+
+    def start_empty(self, file: FileNode) -> None:
+        """A file that was just made: it is stored even if nothing is ever written to it."""
+        with file.content:
+            self._stage_empty(file)
+            _changed(file)
+
+    def claim(self, file: FileNode) -> None:
+        """Store it, empty, unless somebody else has made it: AlreadyExists, as EEXIST."""
+        with file.content, self._told(file, "Making"):
+            file.stored = self._store.put(
+                self._names.key(file), self._stage_empty(file).path, overwrite=False, progress=_ignored
+            )
+
+    def store(self, file: FileNode) -> None:
+        """Write through what has changed; returns when the store has it."""
+        with file.content:
+            self._store_at(file, self._names.key(file))
+
+    def store_under(self, file: FileNode, key: str) -> None:
+        """Store it there, changed or not. The caller holds `file.content`."""
+        self._stage(file)
+        file.changes += 1
+        self._store_at(file, key)
+
+    def delete(self, key: str) -> None:
+        with told(self._log, f"Removing {key!r}"):
+            self._store.delete(key)
+
+    def remove(self, file: FileNode) -> None:
+        with file.content:
+            if file.stored is not None:
+                self.delete(self._names.key(file))
+            file.is_removed = True
+            self._troubles.pop(file, None)
+            if not file.opened:
+                self._unstage(file)
+
+    def closed(self, file: FileNode) -> None:
+        """Nobody has it open. What was written is kept for a while: it is often read or renamed next.
+
+        What closing could not store is tried again at the end of the mount, and not before.
+        """
+        if file.is_dirty and file not in self._troubles:
+            with suppress(OSError):
+                self.store(file)  # written through memory after the last close
+        with self._lock:
+            if file.staged is None or file.is_dirty:
+                return
+            if file.is_removed:
+                self._unstage(file)
+                return
+            self._kept[file] = file.staged.size
+            self._kept.move_to_end(file)
+            old = []
+            while len(self._kept) > _KEPT_FILES or sum(self._kept.values()) > _KEPT_BYTES:
+                old.append(self._kept.popitem(last=False)[0])
+        for one in old:
+            with one.content:
+                if not one.opened and not one.is_dirty:
+                    self._unstage(one)
+
+    def lost(self) -> list[str]:
+        """A sentence for each file whose last content is not on the store."""
+        lost = [file for file in self._names.table.files() if file.is_dirty]
+        return [self._troubles.get(file) or f"{self._names.key(file)!r} was not written." for file in lost]
+
+    def _source(self, file: FileNode) -> SourceFile:
+        assert file.stored is not None
+        stored = file.stored
+        return SourceFile(
+            self._names.key(file), self._store_name, stored.path, stored.size, stored.etag, stored.is_ranged
+        )
+
+    def _stage(self, file: FileNode) -> StagedFile:
+        if file.staged is not None and not file.is_staged_stale:
+            return file.staged
+        self._unstage(file)
+        staged = self._staging.new_file()
+        try:
+            if file.stored is not None:
+                with self._told(file, "Reading"):
+                    self._bring(self._source(file), staged)
+        except BaseException:
+            staged.remove()
+            raise
+        file.staged = staged
+        return staged
+
+    def _bring(self, source: SourceFile, staged: StagedFile) -> None:
+        for start in range(0, source.size or 0, _PIECE_BYTES):
+            at = start
+            for piece in self._reader.read(source, start, _PIECE_BYTES):
+                staged.write(piece, at)
+                at += len(piece)
+
+    def _stage_empty(self, file: FileNode) -> StagedFile:
+        if file.staged is None:
+            file.staged = self._staging.new_file()
+        file.staged.truncate(0)
+        file.is_staged_stale = False
+        return file.staged
+
+    def _unstage(self, file: FileNode) -> None:
+        staged, file.staged, file.is_staged_stale = file.staged, None, False
+        if staged is not None:
+            staged.remove()
+
+    def _store_at(self, file: FileNode, key: str) -> None:
+        if not file.is_dirty or file.staged is None:
+            return
+        upto, size = file.changes, file.staged.size
+        with told(self._log, f"Writing {key!r}", partial(self._troubles.__setitem__, file)):
+            file.stored = self._store.put(key, file.staged.path, overwrite=True, progress=_ignored)
+        file.written, file.seen_at = upto, time.monotonic()
+        self._troubles.pop(file, None)
+        with self._lock:
+            self.written_files += 1
+            self.written_bytes += size
+
+    def _told(self, file: FileNode, doing: str) -> AbstractContextManager[None]:
+        return told(self._log, f"{doing} {self._names.key(file)!r}")
+
+
+def _changed(file: FileNode) -> None:
+    file.changes += 1
+    file.modified_ns = time.time_ns()
+
+
+def _ignored(_: int) -> None:
+    pass

@@ -1,0 +1,109 @@
+import itertools
+import threading
+from dataclasses import dataclass, field
+
+from runyard.model.data import StoredFile
+from runyard.mounting.protocol import ROOT_ID
+from runyard.mounting.staging import StagedFile
+
+NEVER = float("-inf")
+
+
+@dataclass(eq=False, slots=True)
+class FolderNode:
+    number: int
+    parent: "FolderNode | None"
+    name: str
+    modified_ns: int
+    children: "dict[str, Node]" = field(default_factory=dict)
+    removed: dict[str, float] = field(default_factory=dict)
+    """Names that were taken away here, and when: a listing that began earlier still has them."""
+    is_made_here: bool = False
+    """It stays while it is empty; a store knows no empty folders."""
+    seen_at: float = NEVER
+    listed_at: float = NEVER
+    """When all that is in it was known last."""
+    lookups: int = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is there whatever the store says."""
+        return self.is_made_here or any(child.is_ours for child in self.children.values())
+
+
+@dataclass(eq=False, slots=True)
+class FileNode:
+    number: int
+    parent: FolderNode
+    name: str
+    modified_ns: int
+    stored: StoredFile | None = None
+    staged: StagedFile | None = None
+    is_staged_stale: bool = False
+    """Somebody else has stored another content since."""
+    changes: int = 0
+    written: int = 0
+    """Up to which change it is stored."""
+    mode: int = 0o644
+    opened: int = 0
+    is_removed: bool = False
+    seen_at: float = NEVER
+    lookups: int = 0
+    versions: int = 0
+    """How often somebody else has stored another content."""
+    cached_version: int = 0
+    """Which of them the kernel has pages of."""
+    content: threading.Lock = field(default_factory=threading.Lock)
+    """Held while content is changed or stored."""
+
+    @property
+    def is_dirty(self) -> bool:
+        return self.changes > self.written and not self.is_removed
+
+    @property
+    def is_ours(self) -> bool:
+        return self.opened > 0 or self.is_dirty
+
+    @property
+    def size(self) -> int:
+        staged = self.staged
+        if staged is not None and not self.is_staged_stale:
+            return staged.size
+        return (self.stored.size or 0) if self.stored else 0
+
+
+Node = FolderNode | FileNode
+
+
+class NodeTable:
+    """Nodes by the numbers the kernel knows them by. A number is never used for another node."""
+
+    def __init__(self, root: FolderNode) -> None:
+        self._nodes: dict[int, Node] = {ROOT_ID: root}
+        self._numbers = itertools.count(ROOT_ID + 1)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def add(self, node: Node) -> None:
+        self._nodes[node.number] = node
+
+    def get(self, number: int) -> Node | None:
+        return self._nodes.get(number)
+
+    def files(self) -> list[FileNode]:
+        return [node for node in list(self._nodes.values()) if isinstance(node, FileNode)]
+
+    def forget(self, number: int, lookups: int) -> None:
+        """The kernel lets go. What is in a folder keeps its number; what is in none is dropped."""
+        node = self._nodes.get(number)
+        if node is None:
+            return
+        node.lookups -= lookups
+        self.drop_if_gone(node)
+
+    def drop_if_gone(self, node: Node) -> None:
+        is_attached = node.parent is None or node.parent.children.get(node.name) is node
+        is_needed = isinstance(node, FileNode) and (node.opened > 0 or node.is_dirty)
+        if node.lookups <= 0 and not is_attached and not is_needed:
+            self._nodes.pop(node.number, None)

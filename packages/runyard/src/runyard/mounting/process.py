@@ -1,0 +1,185 @@
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from runyard.errors import DataFailed, RunyardError, from_wire, to_wire
+from runyard.model.data import NetworkRules, StoreAccess
+from runyard.mounting.errors import MountUnavailable
+from runyard.mounting.log import MountLog, Say, lines_to
+from runyard.mounting.mounts import Mount
+from runyard.mounting.session import MountSession
+
+_TICK_MILLISECONDS = 1000
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def start_mounts(
+    mounts: Sequence[Mount],
+    stores: Mapping[str, StoreAccess],
+    rules: NetworkRules,
+    cache: Path,
+    *,
+    life: int,
+    say: Callable[[str], None],
+    logs: Path,
+    report: Path,
+) -> int:
+    """Start the one process that serves all mounts of an attempt; returns its pid once all can be used.
+
+    It serves until `life`, the reading end of a pipe, is at its end, or SIGTERM. Then it writes what is not written
+    yet, unmounts, leaves {"lost": [sentences], "mounts": {name: counts}} in `report`, and exits: 0 when nothing was
+    lost. It holds no other descriptor of the caller. Lines on progress and troubles are appended to `logs`.
+
+    The caller has one thread and has opened no store. Raises MountUnavailable where the machine has no FUSE; DataFailed
+    where the data cannot be mounted at all. Then nothing is mounted.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _be_mount_process(mounts, stores, rules, cache, life, writing, logs, report)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as news:
+        answer = news.readline()
+    if answer == "mounted\n":
+        for mount in mounts:
+            say(f"Mounted {mount.name}.")
+        return pid
+    os.waitpid(pid, 0)
+    raise _error_of(answer)
+
+
+def serve_mount(
+    mount: Mount,
+    stores: Mapping[str, StoreAccess],
+    rules: NetworkRules,
+    cache: Path,
+    *,
+    life: int,
+    ready: Callable[[], None],
+    say: Say | None = None,
+) -> dict[str, Any]:
+    """The same for one mount in this process, which must have no use for SIGTERM, SIGINT and SIGHUP: they end it, as
+    the end of `life` does. `ready` is called once the mount can be used. Returns what `report` would hold."""
+    session = MountSession(stores, rules, cache, MountLog(say or lines_to(sys.stderr.fileno())))
+    with _EndingSignals() as signals:
+        session.mount_all([mount])
+        ready()
+        return _serve(session, life, signals)
+
+
+class _EndingSignals:
+    """Turns signals into something to poll for."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def __enter__(self) -> "_EndingSignals":
+        self._earlier_fd = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._earlier = {number: signal.signal(number, _noted) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._earlier_fd)
+        os.close(self.reading)
+        os.close(self._writing)
+
+
+def _noted(_number: int, _frame: object) -> None:
+    """Python writes the number to the wake-up descriptor."""
+
+
+def _serve(session: MountSession, life: int, signals: _EndingSignals) -> dict[str, Any]:
+    _wait_for_the_end(session, life, signals)
+    reports: list[dict[str, Any]] = []
+    finishing = threading.Thread(target=lambda: reports.append(session.finish()), daemon=True)
+    finishing.start()
+    while finishing.is_alive():
+        finishing.join(_TICK_MILLISECONDS / 1000)
+        session.tick()
+    if not reports:
+        raise DataFailed("The mount ended with an error inside; what was written last may be lost.")
+    return reports[0]
+
+
+def _wait_for_the_end(session: MountSession, life: int, signals: _EndingSignals) -> None:
+    waiting = select.poll()
+    waiting.register(life, select.POLLIN)
+    waiting.register(signals.reading, select.POLLIN)
+    while True:
+        for descriptor, _ in waiting.poll(_TICK_MILLISECONDS):
+            if descriptor == signals.reading or not os.read(life, 4096):
+                return
+        session.tick()
+
+
+def _be_mount_process(
+    mounts: Sequence[Mount],
+    stores: Mapping[str, StoreAccess],
+    rules: NetworkRules,
+    cache: Path,
+    life: int,
+    news: int,
+    logs: Path,
+    report: Path,
+) -> NoReturn:
+    code = 1
+    try:
+        os.setsid()
+        log = os.open(logs, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        _leave_the_parents_descriptors({life, news, log}, output=log)
+        with _EndingSignals() as signals:
+            session = MountSession(stores, rules, cache, MountLog(lines_to(log)))
+            session.mount_all(mounts)
+            os.write(news, b"mounted\n")
+            os.close(news)
+            news = -1
+            result = _serve(session, life, signals)
+        _write_report(report, result)
+        code = 1 if result["lost"] else 0
+    except BaseException as error:
+        _tell_failure(error, news)
+    os._exit(code)
+
+
+def _leave_the_parents_descriptors(kept: set[int], *, output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for standard, replacement in enumerate((nothing, output, output)):
+        os.dup2(replacement, standard)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor not in kept:
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue  # the listing's own
+
+
+def _tell_failure(error: BaseException, news: int) -> None:
+    if not isinstance(error, RunyardError):
+        error = DataFailed(f"The mount process failed: {type(error).__name__}: {error}.")
+    if news >= 0:
+        os.write(news, json.dumps(to_wire(error), default=str).encode() + b"\n")
+    else:
+        lines_to(2)(str(error))
+
+
+def _error_of(answer: str) -> RunyardError:
+    if not answer:
+        return DataFailed("The mount process ended before it had mounted anything.")
+    body = json.loads(answer)
+    if body["code"] == MountUnavailable.code:
+        return MountUnavailable(body["problem"], hint=body["hint"], **body["facts"])
+    return from_wire(body)
+
+
+def _write_report(path: Path, result: dict[str, Any]) -> None:
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(json.dumps(result), encoding="utf-8")
+    beside.replace(path)

@@ -1,0 +1,220 @@
+import errno
+import threading
+import time
+from collections.abc import Iterator
+
+from runyard.errors import NotFound
+from runyard.model.data import StoredFile
+from runyard.mounting.failures import os_error
+from runyard.mounting.index import MAX_NAME_BYTES
+from runyard.mounting.log import MountLog
+from runyard.mounting.nodes import FileNode, FolderNode, Node, NodeTable
+from runyard.mounting.protocol import ROOT_ID
+from runyard.ports.data import DataStore
+
+FRESH_SECONDS = 3.0
+"""For so long, what a store said is not asked again; others' changes show after it."""
+
+
+class RemoteNames:
+    """The names below a folder of a store, and those that scripts here have made or taken away since.
+
+    `lock` guards the tree of nodes; it is never held while the store is asked.
+    """
+
+    def __init__(self, store: DataStore, prefix: str, log: MountLog) -> None:
+        self._store, self._log = store, log
+        self._prefix = prefix.strip("/")
+        self.lock = threading.RLock()
+        self.root = FolderNode(ROOT_ID, None, "", time.time_ns(), is_made_here=True)
+        self.table = NodeTable(self.root)
+
+    def key(self, node: Node) -> str:
+        """Its path on the store."""
+        with self.lock:
+            parts = []
+            at: Node | None = node
+            while at is not None and at is not self.root:
+                parts.append(at.name)
+                at = at.parent
+        return "/".join([*([self._prefix] if self._prefix else []), *reversed(parts)])
+
+    def child(self, folder: FolderNode, name: str) -> Node | None:
+        """What has that name by now, asking the store unless that is known."""
+        asked_at = time.monotonic()
+        with self.lock:
+            known = folder.children.get(name)
+            if known is not None and (known.is_ours or asked_at - known.seen_at < FRESH_SECONDS):
+                return known
+            if known is None and asked_at - folder.listed_at < FRESH_SECONDS:
+                return None
+            key = self.key(folder)
+        path = f"{key}/{name}" if key else name
+        found = self._find(path)
+        with self.lock:
+            if _is_changed_here(folder, name, asked_at):
+                return folder.children.get(name)
+            if found is None:
+                self._drop(folder, name)
+                return None
+            if isinstance(found, StoredFile):
+                return self._seen_file(folder, name, found, asked_at)
+            return self._seen_folder(folder, name, asked_at)
+
+    def children(self, folder: FolderNode) -> list[Node]:
+        """All that is in a folder, asking the store unless that is known."""
+        asked_at = time.monotonic()
+        if asked_at - folder.listed_at >= FRESH_SECONDS:
+            key = self.key(folder)
+            listed = list(self._store.list(f"{key}/" if key else ""))
+            with self.lock:
+                self._merge(folder, len(key) + 1 if key else 0, listed, asked_at)
+        with self.lock:
+            return list(folder.children.values())
+
+    def files_below(self, folder: FolderNode) -> Iterator[FileNode]:
+        for child in self.children(folder):
+            if isinstance(child, FolderNode):
+                yield from self.files_below(child)
+            else:
+                yield child
+
+    def add(self, node: Node) -> None:
+        """A name that was made here."""
+        with self.lock:
+            assert node.parent is not None
+            node.parent.children[node.name] = node
+            node.parent.removed.pop(node.name, None)
+            node.parent.modified_ns = time.time_ns()
+            node.seen_at = time.monotonic()
+            self.table.add(node)
+
+    def remove(self, node: Node) -> None:
+        """A name that was taken away here. Its folder stays, also when it is empty now."""
+        with self.lock:
+            folder = node.parent
+            assert folder is not None
+            if folder.children.get(node.name) is node:
+                del folder.children[node.name]
+            folder.removed[node.name] = time.monotonic()
+            folder.is_made_here = True
+            folder.modified_ns = time.time_ns()
+            self.table.drop_if_gone(node)
+
+    def move(self, node: Node, folder: FolderNode, name: str) -> None:
+        """Another name for it, in place of what has that name."""
+        with self.lock:
+            replaced = folder.children.get(name)
+            if replaced is not None:
+                self.remove(replaced)
+            self.remove(node)
+            node.parent, node.name = folder, name
+            if isinstance(node, FolderNode):
+                node.is_made_here = True
+            self.add(node)
+
+    def _find(self, path: str) -> StoredFile | bool | None:
+        """The file; True for a folder; None."""
+        try:
+            return self._store.stat(path)
+        except NotFound:
+            return True if next(iter(self._store.list(f"{path}/")), None) is not None else None
+
+    def _merge(self, top: FolderNode, skip: int, listed: list[StoredFile], asked_at: float) -> None:
+        seen: dict[FolderNode, set[str]] = {top: set()}
+        for file in listed:
+            parts = file.path[skip:].split("/")
+            marks_folder = parts[-1] == "" and not file.size
+            if marks_folder:
+                parts.pop()
+            if all(map(_can_be_shown, parts)):
+                self._merge_one(top, parts, None if marks_folder else file, seen, asked_at)
+            else:
+                self._log.trouble(f"{file.path!r} has a name that no folder can show; it is left out.")
+        for folder, names in seen.items():
+            folder.listed_at = asked_at
+            folder.removed = {name: at for name, at in folder.removed.items() if at > asked_at}
+            for name in [name for name in folder.children if name not in names]:
+                if folder.children[name].seen_at < asked_at:
+                    self._drop(folder, name)
+
+    def _merge_one(
+        self,
+        top: FolderNode,
+        parts: list[str],
+        file: StoredFile | None,
+        seen: dict[FolderNode, set[str]],
+        asked_at: float,
+    ) -> None:
+        """`file` is None where only the folder is told of."""
+        folder = top
+        for name in parts if file is None else parts[:-1]:
+            seen[folder].add(name)
+            if _is_changed_here(folder, name, asked_at):
+                return
+            folder = self._seen_folder(folder, name, asked_at)
+            seen.setdefault(folder, set())
+        if file is not None:
+            seen[folder].add(parts[-1])
+            known = folder.children.get(parts[-1])
+            is_shadowed = isinstance(known, FolderNode) and known.seen_at == asked_at
+            if not is_shadowed and not _is_changed_here(folder, parts[-1], asked_at):
+                self._seen_file(folder, parts[-1], file, asked_at)
+
+    def _seen_file(self, folder: FolderNode, name: str, file: StoredFile, asked_at: float) -> Node:
+        known = folder.children.get(name)
+        if isinstance(known, FileNode):
+            if not known.is_ours and (known.stored is None or _is_other(known.stored, file)):
+                known.stored, known.modified_ns = file, _modified_ns(file, known.modified_ns)
+                known.versions += 1
+                known.is_staged_stale = True
+        elif known is not None and known.is_ours:
+            return known
+        else:
+            known = FileNode(self.table.next_number(), folder, name, _modified_ns(file, time.time_ns()), file)
+            folder.children[name] = known
+            self.table.add(known)
+        known.seen_at = asked_at
+        return known
+
+    def _seen_folder(self, folder: FolderNode, name: str, asked_at: float) -> FolderNode:
+        known = folder.children.get(name)
+        if not isinstance(known, FolderNode):
+            known = FolderNode(self.table.next_number(), folder, name, time.time_ns())
+            folder.children[name] = known
+            self.table.add(known)
+        known.seen_at = asked_at
+        return known
+
+    def _drop(self, folder: FolderNode, name: str) -> None:
+        gone = folder.children.get(name)
+        if gone is not None and not gone.is_ours:
+            del folder.children[name]
+            self.table.drop_if_gone(gone)
+
+
+def checked_name(raw: bytes) -> str:
+    """The name of something that is to be made. Stores know text only."""
+    if len(raw) > MAX_NAME_BYTES:
+        raise os_error(errno.ENAMETOOLONG)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise os_error(errno.EILSEQ) from None
+
+
+def _can_be_shown(name: str) -> bool:
+    return name not in ("", ".", "..") and "\0" not in name and len(name.encode("utf-8", "replace")) <= MAX_NAME_BYTES
+
+
+def _is_changed_here(folder: FolderNode, name: str, since: float) -> bool:
+    known = folder.children.get(name)
+    return folder.removed.get(name, since) > since or (known is not None and known.seen_at > since)
+
+
+def _is_other(known: StoredFile, file: StoredFile) -> bool:
+    return (known.size, known.etag) != (file.size, file.etag)
+
+
+def _modified_ns(file: StoredFile, otherwise: int) -> int:
+    return int(file.modified_at.timestamp() * 1e9) if file.modified_at else otherwise

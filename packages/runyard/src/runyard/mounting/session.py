@@ -1,0 +1,115 @@
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runyard.datastores import open_store
+from runyard.model.data import NetworkRules, StoreAccess
+from runyard.mounting import kernel
+from runyard.mounting.device import open_mount, raise_read_ahead
+from runyard.mounting.index import FileIndex
+from runyard.mounting.log import MountLog
+from runyard.mounting.mounts import Mount, ReadOnlyMount
+from runyard.mounting.progress import ReadProgress
+from runyard.mounting.read_only_tree import ReadOnlyTree
+from runyard.mounting.server import REQUEST_BYTES, FuseServer
+from runyard.mounting.staging import Staging
+from runyard.mounting.writable_tree import WritableTree
+from runyard.transfers import BlockCache, Reader, cache_limit
+
+_PROGRESS_SECONDS = 5.0
+_GOODBYE_SECONDS = 0.2
+
+
+@dataclass
+class _Served:
+    mount: Mount
+    tree: ReadOnlyTree | WritableTree
+    server: FuseServer
+    progress: ReadProgress
+
+
+class MountSession:
+    """All mounts of one process: one reader, so one set of connections and one cache for them."""
+
+    def __init__(self, stores: Mapping[str, StoreAccess], rules: NetworkRules, cache: Path, log: MountLog) -> None:
+        self._stores = {name: open_store(access, rules) for name, access in stores.items()}
+        self._cache = BlockCache(cache, cache_limit(cache), log.line)
+        self._reader = Reader(self._cache, self._stores)
+        self._staging = Staging(cache / "written")
+        self._log = log
+        self._served: list[_Served] = []
+        self._told_at = time.monotonic()
+
+    def mount_all(self, mounts: Sequence[Mount]) -> None:
+        """All of them or, with the error, none."""
+        try:
+            for mount in mounts:
+                self._mount(mount)
+        except BaseException:
+            self.finish()
+            raise
+
+    def tick(self) -> None:
+        """What must be done now and then, about every second."""
+        for served in self._served:
+            served.server.release_killed()
+        if time.monotonic() - self._told_at >= _PROGRESS_SECONDS:
+            self._told_at = time.monotonic()
+            self._tell_progress()
+
+    def finish(self) -> dict[str, Any]:
+        """Write what is not written yet, unmount, and say what could not be written and how much was moved."""
+        for served in self._served:
+            if isinstance(served.tree, WritableTree):
+                served.tree.finish()
+        for served in self._served:
+            kernel.unmount(served.mount.mount_point)
+        for served in self._served:
+            served.server.wait(_GOODBYE_SECONDS)
+            with contextlib.suppress(OSError):
+                os.rmdir(served.mount.mount_point)
+        self._tell_progress()
+        report = {
+            "lost": [sentence for served in self._served for sentence in _lost(served)],
+            "mounts": {served.mount.name: _counts(served) for served in self._served},
+        }
+        self._reader.close()
+        self._cache.close()
+        self._staging.close()
+        return report
+
+    def _mount(self, mount: Mount) -> None:
+        if isinstance(mount, ReadOnlyMount):
+            index = FileIndex(mount.files)
+            progress = ReadProgress(mount.name, index.bytes)
+            tree: ReadOnlyTree | WritableTree = ReadOnlyTree(index, self._reader, self._log, progress)
+        else:
+            progress = ReadProgress(mount.name, None)
+            tree = WritableTree(mount, self._stores[mount.store], self._reader, self._staging, self._log, progress)
+        mount.mount_point.mkdir(parents=True, exist_ok=True)
+        device = open_mount(mount.mount_point, mount.name, read_only=not tree.is_writable)
+        server = FuseServer(device, tree, self._log)
+        self._served.append(_Served(mount, tree, server, progress))
+        server.start()
+        raise_read_ahead(mount.mount_point, REQUEST_BYTES // 1024)
+
+    def _tell_progress(self) -> None:
+        for served in self._served:
+            for line in (served.progress.news(), served.tree.news() if isinstance(served.tree, WritableTree) else ""):
+                if line:
+                    self._log.line(line)
+
+
+def _lost(served: _Served) -> list[str]:
+    return served.tree.lost() if isinstance(served.tree, WritableTree) else []
+
+
+def _counts(served: _Served) -> dict[str, int]:
+    counts = {"read_bytes": served.progress.bytes}
+    if isinstance(served.tree, WritableTree):
+        counts |= {"written_files": served.tree.written_files, "written_bytes": served.tree.written_bytes}
+    return counts

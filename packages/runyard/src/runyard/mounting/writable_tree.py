@@ -1,0 +1,353 @@
+import contextlib
+import errno
+import itertools
+import os
+import stat
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from runyard.mounting import protocol
+from runyard.mounting.contents import FileContents
+from runyard.mounting.failures import os_error, told
+from runyard.mounting.index import MAX_NAME_BYTES
+from runyard.mounting.listing import ListedName, packed_listing
+from runyard.mounting.log import MountLog
+from runyard.mounting.mounts import WritableMount
+from runyard.mounting.nodes import FileNode, FolderNode, Node
+from runyard.mounting.progress import ReadProgress, megabytes
+from runyard.mounting.protocol import Op, OpenFlag, Request, Valid
+from runyard.mounting.read_only_tree import FileReader
+from runyard.mounting.remote_names import RemoteNames, checked_name
+from runyard.mounting.renaming import rename
+from runyard.mounting.server import Handler, Reply
+from runyard.mounting.staging import Staging
+from runyard.ports.data import DataStore
+
+_KEPT_SECONDS = 1
+_FOLDER_MODE = stat.S_IFDIR | 0o755
+_FINISHING_THREADS = 8
+_HANDLE = 1
+
+
+class WritableTree:
+    """A folder of a store that scripts read and write. What a script has closed without an error is on the store.
+
+    Changes of others show after a few seconds. An empty folder is there for as long as the mount is. A file is replaced
+    whole on the store, so nobody elsewhere sees half of one.
+    """
+
+    is_writable = True
+
+    def __init__(
+        self,
+        mount: WritableMount,
+        store: DataStore,
+        reader: FileReader,
+        staging: Staging,
+        log: MountLog,
+        progress: ReadProgress,
+    ) -> None:
+        self._name, self._staging, self._log, self._progress = mount.name, staging, log, progress
+        self._names = RemoteNames(store, mount.prefix, log)
+        self._contents = FileContents(mount.store, store, self._names, reader, staging, log)
+        self._owner = (os.geteuid(), os.getegid())
+        self._is_closed = not store.is_writable
+        self._lock = threading.Lock()
+        self._listings: dict[int, list[ListedName]] = {}
+        self._handles = itertools.count(_HANDLE + 1)
+        self._told_bytes = 0
+
+    def handlers(self) -> Mapping[int, Handler]:
+        changing: dict[int, Handler] = {
+            Op.SETATTR: self._setattr,
+            Op.MKDIR: self._mkdir,
+            Op.UNLINK: self._unlink,
+            Op.RMDIR: self._rmdir,
+            Op.RENAME: self._rename,
+            Op.RENAME2: self._rename2,
+            Op.WRITE: self._write,
+            Op.CREATE: self._create,
+        }
+        return {
+            Op.LOOKUP: self._lookup,
+            Op.FORGET: self._forget,
+            Op.BATCH_FORGET: self._batch_forget,
+            Op.GETATTR: self._getattr,
+            Op.OPEN: self._open,
+            Op.READ: self._read,
+            Op.FLUSH: self._flush,
+            Op.FSYNC: self._flush,
+            Op.RELEASE: self._release,
+            Op.OPENDIR: self._opendir,
+            Op.READDIR: self._readdir,
+            Op.RELEASEDIR: self._releasedir,
+            Op.STATFS: self._statfs,
+            **{op: self._while_open(handler) for op, handler in changing.items()},
+            **dict.fromkeys((Op.SYMLINK, Op.LINK, Op.MKNOD), _not_permitted),
+        }
+
+    @property
+    def written_files(self) -> int:
+        return self._contents.written_files
+
+    @property
+    def written_bytes(self) -> int:
+        return self._contents.written_bytes
+
+    def news(self) -> str:
+        """A line when more has been written since the last one, else ""."""
+        if self.written_bytes == self._told_bytes:
+            return ""
+        self._told_bytes = self.written_bytes
+        return f"{self._name}: {self.written_files} files, {megabytes(self.written_bytes)} written"
+
+    def finish(self) -> None:
+        """Take no more changes, and store what is not stored yet."""
+        self._is_closed = True
+        left = [file for file in self._names.table.files() if file.is_dirty]
+        with ThreadPoolExecutor(_FINISHING_THREADS) as pool:
+            list(pool.map(self._try_to_store, left))
+
+    def lost(self) -> list[str]:
+        return [f"{self._name}: {sentence}" for sentence in self._contents.lost()]
+
+    def _try_to_store(self, file: FileNode) -> None:
+        with contextlib.suppress(OSError):  # told by `lost`
+            self._contents.store(file)
+
+    def _while_open(self, handler: Handler) -> Handler:
+        def handle(request: Request) -> Reply:
+            if self._is_closed:
+                raise os_error(errno.EROFS)
+            return handler(request)
+
+        return handle
+
+    # Names
+
+    def _lookup(self, request: Request) -> Reply:
+        folder = self._folder(request.node)
+        try:
+            name = checked_name(request.names()[0])
+        except OSError as error:
+            raise os_error(errno.ENOENT) from error
+        node = self._child(folder, name)
+        if node is None:
+            raise os_error(errno.ENOENT)
+        return (self._entry(node),)
+
+    def _forget(self, request: Request) -> Reply:
+        with self._names.lock:
+            self._names.table.forget(request.node, *protocol.FORGET_IN.unpack_from(request.body))
+        return None
+
+    def _batch_forget(self, request: Request) -> Reply:
+        count, _ = protocol.BATCH_FORGET_IN.unpack_from(request.body)
+        with self._names.lock:
+            for at in range(count):
+                one = protocol.BATCH_FORGET_IN.size + at * protocol.FORGET_ONE.size
+                self._names.table.forget(*protocol.FORGET_ONE.unpack_from(request.body, one))
+        return None
+
+    def _mkdir(self, request: Request) -> Reply:
+        name = checked_name(request.names(protocol.MKDIR_IN.size)[0])
+        folder = self._folder(request.node)
+        if self._child(folder, name) is not None:
+            raise os_error(errno.EEXIST)
+        made = FolderNode(self._names.table.next_number(), folder, name, time.time_ns(), is_made_here=True)
+        self._names.add(made)
+        made.listed_at = made.seen_at
+        return (self._entry(made),)
+
+    def _unlink(self, request: Request) -> Reply:
+        file = self._child(self._folder(request.node), checked_name(request.names()[0]))
+        if file is None:
+            raise os_error(errno.ENOENT)
+        if isinstance(file, FolderNode):
+            raise os_error(errno.EISDIR)
+        self._contents.remove(file)
+        self._names.remove(file)
+        return ()
+
+    def _rmdir(self, request: Request) -> Reply:
+        folder = self._child(self._folder(request.node), checked_name(request.names()[0]))
+        if not isinstance(folder, FolderNode):
+            raise os_error(errno.ENOTDIR)
+        if self._children(folder):
+            raise os_error(errno.ENOTEMPTY)
+        self._names.remove(folder)
+        return ()
+
+    def _rename(self, request: Request) -> Reply:
+        (target,) = protocol.RENAME_IN.unpack_from(request.body)
+        return self._renamed(request.node, target, request.names(protocol.RENAME_IN.size), 0)
+
+    def _rename2(self, request: Request) -> Reply:
+        target, flags, _ = protocol.RENAME2_IN.unpack_from(request.body)
+        return self._renamed(request.node, target, request.names(protocol.RENAME2_IN.size), flags)
+
+    def _renamed(self, source: int, target: int, names: list[bytes], flags: int) -> Reply:
+        old, new = map(checked_name, names)
+        with told(self._log, f"Renaming {old!r}"):
+            rename(self._names, self._contents, (self._folder(source), old), (self._folder(target), new), flags)
+        return ()
+
+    # Files
+
+    def _create(self, request: Request) -> Reply:
+        flags, mode, umask, _ = protocol.CREATE_IN.unpack_from(request.body)
+        name = checked_name(request.names(protocol.CREATE_IN.size)[0])
+        folder = self._folder(request.node)
+        file = FileNode(self._names.table.next_number(), folder, name, time.time_ns(), mode=mode & ~umask & 0o777)
+        file.opened = 1
+        if flags & os.O_EXCL:
+            self._contents.claim(file)
+        self._contents.start_empty(file)
+        self._names.add(file)
+        return (self._entry(file), protocol.OPEN_OUT.pack(_HANDLE, OpenFlag.KEEP_CACHE, 0))
+
+    def _open(self, request: Request) -> Reply:
+        flags, _ = protocol.OPEN_IN.unpack_from(request.body)
+        file = self._file(request.node)
+        is_reading = flags & os.O_ACCMODE == os.O_RDONLY
+        if self._is_closed and not is_reading:
+            raise os_error(errno.EROFS)
+        with self._names.lock:
+            file.opened += 1
+            answer = OpenFlag.KEEP_CACHE if file.cached_version == file.versions else OpenFlag(0)
+            file.cached_version = file.versions
+        return (protocol.OPEN_OUT.pack(_HANDLE, answer | (OpenFlag.NO_FLUSH if is_reading else 0), 0),)
+
+    def _read(self, request: Request) -> Reply:
+        _, start, length = protocol.READ_IN.unpack_from(request.body)
+        file = self._file(request.node)
+        pieces = self._contents.read(file, start, length)
+        self._progress.add(file.number, sum(map(len, pieces)), file.size)
+        return pieces
+
+    def _write(self, request: Request) -> Reply:
+        _, start, length, *_ = protocol.WRITE_IN.unpack_from(request.body)
+        data = request.body[protocol.WRITE_IN.size : protocol.WRITE_IN.size + length]
+        self._contents.write(self._file(request.node), start, data)
+        return (protocol.WRITE_OUT.pack(length, 0),)
+
+    def _flush(self, request: Request) -> Reply:
+        self._contents.store(self._file(request.node))
+        return ()
+
+    def _release(self, request: Request) -> Reply:
+        file = self._file(request.node)
+        with self._names.lock:
+            file.opened -= 1
+        if file.opened == 0:
+            self._contents.closed(file)
+            with self._names.lock:
+                self._names.table.drop_if_gone(file)
+        return ()
+
+    # Facts
+
+    def _getattr(self, request: Request) -> Reply:
+        return (protocol.ATTR_OUT_HEAD.pack(_KEPT_SECONDS, 0, 0), self._attributes(self._node(request.node)))
+
+    def _setattr(self, request: Request) -> Reply:
+        valid, _, _, size, _, _, mtime, _, _, mtime_ns, _, mode, *_ = protocol.SETATTR_IN.unpack_from(request.body)
+        node = self._node(request.node)
+        if isinstance(node, FileNode):
+            if valid & Valid.SIZE:
+                self._contents.truncate(node, size)
+                if not node.opened:
+                    self._contents.store(node)
+                    self._contents.closed(node)
+            if valid & Valid.MODE:
+                node.mode = stat.S_IMODE(mode)
+        if valid & Valid.MTIME:
+            node.modified_ns = time.time_ns() if valid & Valid.MTIME_NOW else mtime * 1_000_000_000 + mtime_ns
+        return (protocol.ATTR_OUT_HEAD.pack(_KEPT_SECONDS, 0, 0), self._attributes(node))
+
+    def _statfs(self, _: Request) -> Reply:
+        """Of the disk that holds what is being written: a store does not tell."""
+        disk = os.statvfs(self._staging.disk)
+        return (
+            protocol.STATFS_OUT.pack(
+                disk.f_blocks, disk.f_bfree, disk.f_bavail, 0, 0, disk.f_bsize, MAX_NAME_BYTES, disk.f_frsize, 0
+            ),
+        )
+
+    # Folders
+
+    def _opendir(self, request: Request) -> Reply:
+        self._folder(request.node)
+        with self._lock:
+            handle = next(self._handles)
+        return (protocol.OPEN_OUT.pack(handle, 0, 0),)
+
+    def _readdir(self, request: Request) -> Reply:
+        handle, offset, _ = protocol.READ_IN.unpack_from(request.body)
+        if offset == 0 or handle not in self._listings:
+            self._listings[handle] = self._listed(self._folder(request.node))
+        return packed_listing(request, self._listings[handle], None)
+
+    def _releasedir(self, request: Request) -> Reply:
+        (handle,) = protocol.HANDLE_IN.unpack_from(request.body)
+        self._listings.pop(handle, None)
+        return ()
+
+    def _listed(self, folder: FolderNode) -> list[ListedName]:
+        above = folder.parent or folder
+        listed: list[ListedName] = [(b".", folder.number, _FOLDER_MODE), (b"..", above.number, _FOLDER_MODE)]
+        return listed + [(os.fsencode(node.name), node.number, _mode(node)) for node in self._children(folder)]
+
+    def _children(self, folder: FolderNode) -> list[Node]:
+        with told(self._log, f"Listing {self._names.key(folder)!r}"):
+            return self._names.children(folder)
+
+    def _child(self, folder: FolderNode, name: str) -> Node | None:
+        with told(self._log, f"Finding {name!r}"):
+            return self._names.child(folder, name)
+
+    def _node(self, number: int) -> Node:
+        node = self._names.table.get(number)
+        if node is None:
+            raise os_error(errno.ESTALE)
+        return node
+
+    def _folder(self, number: int) -> FolderNode:
+        node = self._node(number)
+        if isinstance(node, FolderNode):
+            return node
+        raise os_error(errno.ENOTDIR)
+
+    def _file(self, number: int) -> FileNode:
+        node = self._node(number)
+        if isinstance(node, FileNode):
+            return node
+        raise os_error(errno.EISDIR)
+
+    def _entry(self, node: Node) -> bytes:
+        with self._names.lock:
+            node.lookups += 1
+        return protocol.entry(
+            node.number, self._attributes(node), name_seconds=_KEPT_SECONDS, attribute_seconds=_KEPT_SECONDS
+        )
+
+    def _attributes(self, node: Node) -> bytes:
+        is_file = isinstance(node, FileNode)
+        return protocol.attributes(
+            node=node.number,
+            mode=_mode(node),
+            size=node.size if isinstance(node, FileNode) else 4096,
+            modified_ns=node.modified_ns,
+            owner=self._owner,
+            links=1 if is_file else 2,
+        )
+
+
+def _mode(node: Node) -> int:
+    return stat.S_IFREG | node.mode if isinstance(node, FileNode) else _FOLDER_MODE
+
+
+def _not_permitted(_: Request) -> Reply:
+    raise os_error(errno.EPERM)
