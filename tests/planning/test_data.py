@@ -118,7 +118,7 @@ def test_a_name_that_is_no_file_name_is_refused(section, name):
     ],
 )
 def test_what_is_not_put_together_as_data_is_refused_by_its_name(definition):
-    with pytest.raises(InvalidArgument, match="mnist|data of the run definition"):
+    with pytest.raises(InvalidArgument, match=r"mnist|data of the run definition"):
         _plan(**definition)
 
 

@@ -19,6 +19,7 @@ from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
 from runyard.model.assets import AssetKind
+from runyard.model.data import StoreAccess
 from runyard.node.data_cache import DataCache
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
@@ -26,19 +27,27 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
+from runyard.services.attempt_data import AttemptData
 from runyard.services.computes import ComputeKind, Computes
-from runyard.services.datastores import Datastores
+from runyard.services.datasets import DatasetRules, Datasets
+from runyard.services.datastores import DatastoreRules, Datastores
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
-from runyard.services.kinds import DatasetKind, DatastoreKind, EnvironmentKind, ModelKind
+from runyard.services.kinds import EnvironmentKind, ModelKind
+from runyard.services.lineage import Lineage
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
+from runyard.services.network import Network
 from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.open_stores import OpenStores
+from runyard.services.outputs import Outputs
 from runyard.services.overview import Overviews
+from runyard.services.pinning import Pins
 from runyard.services.runs import Runs
-from runyard.services.secrets import Secrets
+from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
+from runyard.services.store_files import StoreFiles
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Tokens
 from runyard.services.upkeep import Cache, Upkeep
@@ -67,7 +76,6 @@ class Foundation:
     runs: RunStore
     logs: LogStore
     blobs: BlobStore
-    datastores: Datastores
     tokens: Tokens
     notifier: Notifier
     clock: Clock
@@ -95,9 +103,6 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
         runs=NotifyingRunStore(stores.runs, notifier),
         logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
         blobs=FileBlobStore(home / "blobs"),
-        datastores=Datastores(
-            stores.assets, folder=home / "datastores", incoming=home / "incoming", attempts=home / "attempts"
-        ),
         tokens=Tokens(owner_token),
         notifier=notifier,
         clock=SystemClock(),
@@ -132,10 +137,45 @@ def build_controller(base: Foundation, base_url: str) -> Controller:
     return Controller(base.runs, base.logs, base.stores.nodes, base.clock, around, abandoned.look)
 
 
+@dataclass(frozen=True)
+class Data:
+    """The services around data."""
+
+    vault: Vault
+    datastores: Datastores
+    store_files: StoreFiles
+    datasets: Datasets
+    lineage: Lineage
+    attempt_data: AttemptData
+    outputs: Outputs
+
+
+def build_data(base: Foundation, workspaces: Workspaces) -> Data:
+    settings, assets, home = base.settings, base.stores.assets, base.settings.home
+    vault = Vault(assets, key_file=home / "secrets.key")
+    network = Network(settings)
+    stores = OpenStores(assets, vault, settings.operator_store or StoreAccess("folder", str(home / "datastores")))
+    files = StoreFiles(stores, network, incoming=home / "incoming", attempts=home / "attempts")
+    datasets = Datasets(assets, workspaces, stores, files, Pins(base.blobs, base.clock), network)
+    lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock)
+    return Data(
+        vault=vault,
+        datastores=Datastores(assets, workspaces, vault, stores, network, settings),
+        store_files=files,
+        datasets=datasets,
+        lineage=lineage,
+        attempt_data=AttemptData(
+            base.runs, assets, datasets, stores, lineage, network, refuses_changes=settings.refuse_changed_data
+        ),
+        outputs=Outputs(base.runs, assets, datasets, lineage),
+    )
+
+
 def build_services(base: Foundation, mover: RunMover) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
-    attempts, datastores = home / "attempts", home / "datastores"
-    workspaces = Workspaces(stores.assets, base.runs, clock, datastores=datastores)
+    attempts = home / "attempts"
+    workspaces = Workspaces(stores.assets, base.runs, clock)
+    data = build_data(base, workspaces)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
     snapshots = _snapshots(base)
     runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
@@ -143,7 +183,7 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
     logs = Logs(base.runs, base.logs)
     return Services(
         workspaces=workspaces,
-        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, mover, clock),
+        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, mover, clock),
         runs=runs,
         journals=Journals(base.runs, stores.metrics, clock),
         metrics=metrics,
@@ -151,10 +191,15 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         files=files,
         blobs=Blobs(base.blobs, attempts=attempts),
         snapshots=snapshots,
-        assets=Assets(stores.assets, workspaces, _asset_rules(base, files, mover)),
+        assets=Assets(stores.assets, workspaces, _asset_rules(base, data, files, mover)),
         computes=Computes(stores.assets, stores.nodes),
-        datastores=base.datastores,
-        secrets=Secrets(stores.assets, workspaces, key_file=home / "secrets.key"),
+        datastores=data.datastores,
+        store_files=data.store_files,
+        datasets=data.datasets,
+        attempt_data=data.attempt_data,
+        outputs=data.outputs,
+        lineage=data.lineage,
+        secrets=Secrets(data.vault, workspaces),
         upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home)),
         overviews=Overviews(runs, metrics, logs, files),
         mover=mover,
@@ -174,13 +219,13 @@ def _caches(home: Path) -> dict[str, Cache]:
     }
 
 
-def _asset_rules(base: Foundation, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:
+def _asset_rules(base: Foundation, data: Data, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:
     """Secrets have no rules here: they go by their own routes alone."""
     return {
         AssetKind.MODEL: ModelKind(files, base.blobs),
         AssetKind.ENVIRONMENT: EnvironmentKind(),
-        AssetKind.DATASET: DatasetKind(),
-        AssetKind.DATASTORE: DatastoreKind(base.stores.assets, base.settings.home / "datastores"),
+        AssetKind.DATASET: DatasetRules(),
+        AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault),
         AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, mover),
     }
 

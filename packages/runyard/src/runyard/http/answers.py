@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 from urllib.parse import quote
@@ -6,8 +6,11 @@ from urllib.parse import quote
 import orjson
 from starlette.responses import FileResponse, Response, StreamingResponse
 
+from runyard.http.ranges import Unsatisfiable, asked_part
 from runyard.services.content import Content
 
+SENT_AT_ONCE_BYTES = 4 * 1024 * 1024
+Part = Callable[[int, int], Iterator[bytes | memoryview]]
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -36,16 +39,53 @@ class Bytes(Response):
     media_type = "application/octet-stream"
 
 
-def file_answer(content: Content, name: str = "", *, headers: Mapping[str, str] | None = None) -> Response:
-    """Never shown by a browser as a page of ours: the bytes may be anything."""
+def file_answer(
+    content: Content, name: str = "", *, headers: Mapping[str, str] | None = None, range: str | None = None
+) -> Response:
+    """Never shown by a browser as a page of ours: the bytes may be anything. `range` is the header of that name."""
     safe = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox", **(headers or {})}
     if name:
         safe["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}"
+    if content.part is not None:
+        return _part_answer(content, content.part, safe, range)
     if content.path is not None:
         return FileResponse(content.path, media_type="application/octet-stream", headers=safe)
     assert content.pieces is not None
     safe["Content-Length"] = str(content.size)
     return StreamingResponse(content.pieces(), media_type="application/octet-stream", headers=safe)
+
+
+def head_answer(size: int | None, etag: str) -> Response:
+    """What a GET would say before the bytes; no length where nobody knows it."""
+    answer = Bytes(headers=_marks(etag) | {"Accept-Ranges": "bytes"})
+    if size is None:
+        del answer.headers["Content-Length"]
+    else:
+        answer.headers["Content-Length"] = str(size)
+    return answer
+
+
+def _part_answer(content: Content, part: Part, headers: dict[str, str], range: str | None) -> Response:
+    headers |= {"Accept-Ranges": "bytes", **_marks(content.etag)}
+    try:
+        asked = asked_part(range, content.size)
+    except Unsatisfiable:
+        return Bytes(status_code=416, headers={**headers, "Content-Range": f"bytes */{content.size}"})
+    start, length = asked or (0, content.size)
+    if asked:
+        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{content.size}"
+    status = 206 if asked else 200
+    pieces = part(start, length)
+    if length <= SENT_AT_ONCE_BYTES:  # read before the answer begins, so that a failure can still be told
+        return Bytes(b"".join(pieces), status_code=status, headers=headers)
+    headers["Content-Length"] = str(length)
+    return StreamingResponse(pieces, status, media_type="application/octet-stream", headers=headers)
+
+
+def _marks(etag: str) -> dict[str, str]:
+    """The store's own mark of these bytes, as a header can carry it."""
+    clean = etag.strip('"')
+    return {"ETag": f'"{clean}"'} if clean.isascii() and clean.isprintable() and clean and '"' not in clean else {}
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,8 @@ def text(body: Json, name: str, default: str | None = None) -> str:
     return value
 
 
-def flag(body: Json, name: str) -> bool:
-    value = body.get(name, False)
+def flag(body: Json, name: str, default: bool = False) -> bool:
+    value = body.get(name, default)
     if not isinstance(value, bool):
         raise InvalidArgument(f"{name} must be true or false, got {_shown(value)}.")
     return value
@@ -39,6 +39,14 @@ def strings(body: Json, name: str) -> dict[str, str]:
         if isinstance(value, (dict, list)):
             raise InvalidArgument(f"{name}[{key!r}] must be a string, got {_shown(value)}.")
     return {key: value if isinstance(value, str) else str(value) for key, value in given.items() if value is not None}
+
+
+def whole_number(body: Json, name: str) -> int:
+    """At least 0."""
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"{name} must be a whole number of at least 0, got {_shown(value)}.")
+    return value
 
 
 def names(body: Json, name: str) -> list[str]:

@@ -16,11 +16,13 @@ class RunWire:
         self._services, self._base_url = services, base_url
 
     def whole(self, run: RunRecord, *, metrics: bool = False) -> dict[str, Any]:
-        """With its phases and logs, and on request the last value of each metric."""
+        """With its phases, data and logs, and on request the last value of each metric."""
         shown = self.short(run)
         shown["definition"] = run.definition
         shown["environment_lock"] = run.environment_lock
         shown["phases"] = self._services.runs.history(run).phases
+        shown["inputs"] = self._services.lineage.inputs(run.id)
+        shown["outputs"] = self._services.lineage.outputs(run.id)
         shown["log_files"] = self._services.runs.log_paths(run.id)
         if metrics:
             shown["metrics"] = self._services.metrics.last_values(run.id)

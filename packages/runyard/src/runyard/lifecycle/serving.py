@@ -108,7 +108,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
 
     platform.app.state.keep = keep_running
     try:
-        platform.services.datastores.forget_incoming()
+        platform.services.store_files.forget_incoming()
         platform.controller.start()
         write_private(home / "port", str(port))
         server.run(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
-GLOB_CHARACTERS = frozenset("*?[")
+from runyard.planning.data_patterns import fixed_part
 
 
 def path_in_dataset(urls: Sequence[str], url: str) -> str:
@@ -17,23 +17,19 @@ def path_in_dataset(urls: Sequence[str], url: str) -> str:
     return "/".join([f"{parts.scheme}%3A", "%2F" + quote(parts.netloc.rpartition("@")[2], safe=""), *segments])
 
 
+def stored_path(datastore: str, pattern: str, name: str, *, is_only_source: bool) -> str:
+    """Relative path of a datastore's file: below the fixed part of the only source, else with the datastore's name."""
+    if not is_only_source:
+        return f"{datastore}/{name}"
+    above = fixed_part(pattern)
+    if name == above:
+        return name.rpartition("/")[2]
+    return name[len(above) + 1 :] if above else name
+
+
 def shown(url: str) -> str:
     """The address for messages: a query may hold a signature, which is a secret."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
-
-
-def fixed_part(pattern: str) -> str:
-    """The folder of a datastore path before its first glob segment; the whole path when it has none."""
-    kept: list[str] = []
-    for segment in pattern.strip("/").split("/"):
-        if GLOB_CHARACTERS & set(segment):
-            break
-        kept.append(segment)
-    return "/".join(kept)
-
-
-def is_glob(pattern: str) -> bool:
-    return bool(GLOB_CHARACTERS & set(pattern))
 
 
 def _safe(segment: str) -> str:

@@ -23,7 +23,10 @@ class KindRules(Protocol):
         """Whether the body makes a new version, rather than being the latest one said again."""
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        """The body as it will be stored, for a new asset or a changed one."""
+        """The body as it will be stored, for a new asset."""
+
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        """The body as it will be stored, for an asset that is there."""
 
     def stored(self, asset: Asset) -> None:
         """Called after each write."""
@@ -92,7 +95,7 @@ class Assets:
             body = _merged(seen.body, changes.get("body"))
             try:
                 changed = self._assets.replace(
-                    seen, rules.checked_body(workspace, name, body), _merged(seen.tags, changes.get("tags"))
+                    seen, rules.checked_change(seen, body), _merged(seen.tags, changes.get("tags"))
                 )
             except Conflict:
                 continue

@@ -12,3 +12,6 @@ class Content:
     size: int
     path: Path | None = None
     pieces: Callable[[], Iterator[bytes]] | None = None
+    part: Callable[[int, int], Iterator[bytes | memoryview]] | None = None
+    """Pieces of so many bytes from a start, where any part of the file can be had."""
+    etag: str = ""

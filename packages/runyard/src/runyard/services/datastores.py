@@ -1,143 +1,193 @@
+import json
 import os
-import shutil
+import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound
-from runyard.model.assets import AssetKind
-from runyard.model.names import check_asset_name, check_relative_path, check_workspace_name
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, NotYet
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
-from runyard.services.content import Content
-from runyard.services.folders import inside, plain_file
+from runyard.services.assets import Body
+from runyard.services.datastore_kinds import (
+    WORKSPACE_KIND,
+    checked_credentials,
+    checked_settings,
+    credential_type,
+    kind_named,
+)
+from runyard.services.kinds import PlainKind
+from runyard.services.network import Network
+from runyard.services.open_stores import CREDENTIALS_KEY, OpenStores
+from runyard.services.secrets import Vault
+from runyard.services.workspaces import Workspaces
+from runyard.settings import Settings
 
 
 @dataclass(frozen=True)
-class StoredFile:
-    path: str
-    size: int
-    modified_at: datetime
+class NewDatastore:
+    name: str
+    kind: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    overwrite: bool = False
+    create_if_not_exists: bool = False
+    skip_validation: bool = False
 
 
 class Datastores:
-    """The files on a workspace's datastores: plain folders. A file appears whole or not at all."""
+    """Registering places for data. Credentials lie encrypted in the vault and are in no body, log or error."""
 
-    def __init__(self, assets: AssetStore, *, folder: Path, incoming: Path, attempts: Path) -> None:
-        self._assets, self._folder, self._incoming, self._attempts = assets, folder, incoming, attempts
+    def __init__(
+        self,
+        assets: AssetStore,
+        workspaces: Workspaces,
+        vault: Vault,
+        stores: OpenStores,
+        network: Network,
+        settings: Settings,
+    ) -> None:
+        self._assets, self._workspaces, self._vault, self._stores = assets, workspaces, vault, stores
+        self._network, self._settings = network, settings
+        # One service owns a home, so a lock in it is enough to keep names single.
+        self._writing = threading.Lock()
 
-    def forget_incoming(self) -> None:
-        """Remove what a service that was killed left half written. Only for a service that has just begun."""
-        shutil.rmtree(self._incoming, ignore_errors=True)
+    def register(self, workspace: str, new: NewDatastore, *, by_owner: bool) -> Asset:
+        """Looks first whether it answers, unless told not to. The same again changes nothing; another definition or
+        other credentials under a name that is taken are AlreadyExists unless `overwrite`."""
+        self._workspaces.get(workspace)
+        check_asset_name(AssetKind.DATASTORE, new.name)
+        settings = checked_settings(new.kind, new.settings)
+        credentials = checked_credentials(new.kind, new.credentials)
+        if new.kind == "folder":
+            settings["folder"] = self._checked_folder(settings["folder"], by_owner=by_owner)
+        there = self._find(workspace, new.name)
+        if there is not None:
+            self._check_replacing(there, new, settings, credentials)
+        self._check_answers(new, settings, credentials)
+        body = {
+            "kind": new.kind,
+            "settings": settings,
+            "credential_type": credential_type(new.kind, credentials),
+            "v1_type": kind_named(new.kind).v1_type,
+        }
+        return self._store(workspace, new.name, body, credentials)
 
-    def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
-        """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
-        root = self.folder(workspace, name)
-        start = root
-        if "/" in prefix:
-            start = inside(root, prefix.rpartition("/")[0] or ".", "prefix")
-        return sorted(
-            (file for file in _files_below(root, start) if file.path.startswith(prefix)), key=lambda f: f.path
-        )
+    def credentials(self, workspace: str, name: str) -> Mapping[str, str]:
+        """As they were given. Raises NotFound."""
+        return self._stores.credentials(self._assets.get(workspace, AssetKind.DATASTORE, name))
 
-    def open(self, workspace: str, name: str, path: str) -> Content:
-        where = inside(self.folder(workspace, name), path, "path")
-        if not where.is_file():
-            raise NotFound(f"There is no file {path!r} on datastore {name!r}.")
-        return Content(where.stat().st_size, path=where)
+    def _store(self, workspace: str, name: str, body: dict[str, Any], credentials: Mapping[str, str]) -> Asset:
+        """The credentials are there before the datastore names them, and the old ones until it no longer does."""
+        if credentials:
+            body[CREDENTIALS_KEY] = f"datastores/{name}/{uuid.uuid4().hex}"
+            self._vault.put(workspace, body[CREDENTIALS_KEY], json.dumps(dict(credentials)))
+        with self._writing:
+            there = self._find(workspace, name)
+            body["is_default"] = bool(there and there.body.get("is_default"))
+            if there is None:
+                return self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})
+            stored = self._assets.replace(there, body, there.tags)
+        forget_credentials(self._vault, there)
+        return stored
 
-    def put(self, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool) -> int:
-        """Returns the size. Raises AlreadyExists unless `overwrite`."""
-        target = self._target(workspace, name, path, overwrite=overwrite)
-        with self._beside() as beside:
-            with beside.open("wb") as new:
-                for piece in pieces:
-                    new.write(piece)
-            _write_out(beside)
-            size = beside.stat().st_size
-            _put_in_place(beside, target)
-        return size
+    def _check_replacing(
+        self, there: Asset, new: NewDatastore, settings: Mapping[str, str], credentials: Mapping[str, str]
+    ) -> None:
+        if there.body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND:
+            raise AlreadyExists(
+                f"{new.name!r} is a datastore that every workspace has.", hint="Choose another datastore_name."
+            )
+        if new.overwrite:
+            return
+        is_same = (there.body["kind"], there.body["settings"]) == (new.kind, settings)
+        if not is_same or self._stores.credentials(there) != credentials:
+            other = "another definition" if not is_same else "other credentials"
+            raise AlreadyExists(
+                f"There is a datastore {new.name!r} with {other} already.", hint="Pass overwrite=True to change it."
+            )
 
-    def adopt(
-        self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
-    ) -> tuple[Sequence[str], Sequence[str]]:
-        """Copy files of this machine in; returns target paths (written, skipped because they were there)."""
-        allowed = None if anywhere else self._attempts
-        written, skipped = [], []
-        for source, path in items:
-            path = check_relative_path(path, "target path")
-            found = plain_file(source, allowed, "source")
-            try:
-                target = self._target(workspace, name, path, overwrite=overwrite)
-            except AlreadyExists:
-                skipped.append(path)
-                continue
-            with self._beside() as beside:
-                shutil.copyfile(found, beside)
-                _write_out(beside)
-                _put_in_place(beside, target)
-            written.append(path)
-        return written, skipped
+    def _check_answers(self, new: NewDatastore, settings: Mapping[str, str], credentials: Mapping[str, str]) -> None:
+        from runyard.datastores.opening import open_store
 
-    def folder(self, workspace: str, name: str) -> Path:
-        """Where it lies on this machine. Raises NotFound."""
-        check_workspace_name(workspace)
-        check_asset_name(AssetKind.DATASTORE, name)
-        self._assets.get(workspace, AssetKind.DATASTORE, name)
-        root = self._folder / workspace / name
-        root.mkdir(parents=True, exist_ok=True)
-        return root
+        rules = self._network.for_request({})
+        access = kind_named(new.kind).access(settings, credentials)
+        store = open_store(access, rules)
+        if new.create_if_not_exists:
+            if access.kind != "folder":
+                raise NotYet(
+                    "create_if_not_exists works for folders alone in this version.",
+                    hint="Make the container or bucket, then register it.",
+                )
+            Path(access.root).mkdir(parents=True, exist_ok=True)
+        # What lies below a web address cannot be listed; its host was looked at when the store was opened.
+        if not new.skip_validation and new.kind != "web":
+            next(iter(store.list("")), None)
 
-    def _target(self, workspace: str, name: str, path: str, *, overwrite: bool) -> Path:
-        target = inside(self.folder(workspace, name), path, "path")
-        if target.is_dir():
-            raise InvalidArgument(f"{path!r} is a folder on datastore {name!r}, so no file can have that path.")
-        if target.exists() and not overwrite:
-            raise AlreadyExists(f"Datastore {name!r} has a file {path!r} already.", hint="Pass overwrite=True.")
-        return target
+    def _checked_folder(self, folder: str, *, by_owner: bool) -> str:
+        if not os.path.isabs(folder):
+            raise InvalidArgument(f"folder {ascii(folder)[:80]} is relative.", hint="Give an absolute path.")
+        real = Path(os.path.realpath(folder))
+        home = Path(os.path.realpath(self._settings.home))
+        is_free = by_owner and self._settings.is_loopback
+        if real.is_relative_to(home) or (not is_free and home.is_relative_to(real)):
+            raise InvalidArgument(f"folder {folder!r} holds the service's own files.", hint="Choose another folder.")
+        allowed = [Path(os.path.realpath(one)) for one in self._settings.data_folders]
+        if not is_free and not any(real.is_relative_to(one) for one in allowed):
+            raise InvalidArgument(
+                f"folder {folder!r} is not one that this service opens.",
+                hint="Its operator lists such folders in RUNYARD_DATA_FOLDERS.",
+            )
+        return str(real)
 
-    def _beside(self) -> "_Incoming":
-        self._incoming.mkdir(parents=True, exist_ok=True)
-        return _Incoming(self._incoming / uuid.uuid4().hex)
-
-
-class _Incoming:
-    """A file being written, removed if it was not put in its place."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> Path:
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
-        self._path.unlink(missing_ok=True)
-
-
-def _write_out(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _put_in_place(beside: Path, target: Path) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise InvalidArgument(f"A folder of {target.name!r} is a file on this datastore.") from None
-    beside.replace(target)
+    def _find(self, workspace: str, name: str) -> Asset | None:
+        try:
+            return self._assets.get(workspace, AssetKind.DATASTORE, name)
+        except NotFound:
+            return None
 
 
-def _files_below(root: Path, start: Path) -> Iterator[StoredFile]:
-    for folder, _, names in os.walk(start):
-        for name in names:
-            path = Path(folder, name)
-            try:
-                found = path.lstat()
-            except FileNotFoundError:
-                continue
-            modified_at = datetime.fromtimestamp(found.st_mtime, UTC)
-            yield StoredFile(path.relative_to(root).as_posix(), found.st_size, modified_at)
+class DatastoreRules(PlainKind):
+    """Exactly one of a workspace is the default. All else about a datastore is changed by registering it again."""
+
+    is_versioned = False
+
+    def __init__(self, assets: AssetStore, vault: Vault) -> None:
+        self._assets, self._vault = assets, vault
+
+    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+        raise InvalidArgument("A datastore is registered at POST /datastores.", hint="Use Datastore.register_...().")
+
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        """One that is the default ceases to be it only when another becomes it."""
+        changed = sorted(key for key in {*seen.body, *body} if seen.body.get(key) != body.get(key))
+        if changed not in ([], ["is_default"]):
+            raise InvalidArgument(
+                f"Only is_default of a datastore can be set; this sets {', '.join(changed)}.",
+                hint="Register it again with overwrite=True.",
+            )
+        return {**seen.body, "is_default": bool(seen.body.get("is_default") or body.get("is_default"))}
+
+    def stored(self, asset: Asset) -> None:
+        if asset.body.get("is_default"):
+            for other in self._assets.list(asset.workspace, AssetKind.DATASTORE):
+                if other.name != asset.name and other.body.get("is_default"):
+                    self._assets.replace(other, {**other.body, "is_default": False}, other.tags)
+
+    def before_delete(self, asset: Asset) -> None:
+        if asset.body.get("is_default"):
+            raise Conflict(
+                f"{asset.name!r} is the default datastore of workspace {asset.workspace!r}.",
+                hint="Make another one the default first.",
+            )
+
+    def deleted(self, asset: Asset) -> None:
+        forget_credentials(self._vault, asset)
+
+
+def forget_credentials(vault: Vault, datastore: Asset) -> None:
+    if secret := datastore.body.get(CREDENTIALS_KEY):
+        vault.delete(datastore.workspace, secret)

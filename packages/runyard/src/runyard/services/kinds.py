@@ -1,16 +1,14 @@
 """What each kind of asset asks for beyond a name and a body."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from runyard.errors import Conflict, InvalidArgument, NotFound
-from runyard.model.assets import Asset, AssetKind
+from runyard.errors import InvalidArgument, NotFound
+from runyard.model.assets import Asset
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
-from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
 from runyard.services.files import RunFiles
 from runyard.services.snapshots import checked_entries, require_blobs
@@ -29,6 +27,9 @@ class PlainKind:
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         return dict(body)
+
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        return self.checked_body(seen.workspace, seen.name, body)
 
     def stored(self, asset: Asset) -> None:
         return
@@ -83,55 +84,6 @@ class EnvironmentKind(PlainKind):
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return dict(latest.body) != dict(body)
-
-
-class DatasetKind(PlainKind):
-    """A dataset is sources: web addresses or paths on datastores of its workspace."""
-
-    may_be_nameless = True
-
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        sources = body.get("sources")
-        if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
-            raise InvalidArgument("A dataset takes a list of sources, each with 'url' or with 'datastore' and 'path'.")
-        for source in sources:
-            url, datastore = source.get("url"), source.get("datastore")
-            if datastore is not None:
-                path = str(source.get("path") or "").strip("/")
-                if path:
-                    check_relative_path(path, "path")
-            elif not isinstance(url, str) or not url.startswith(("http://", "https://")):
-                raise InvalidArgument(f"A dataset's source must be an http or https address, got {url!r}.")
-        return dict(body)
-
-
-class DatastoreKind(PlainKind):
-    """A datastore is a folder of this home. Exactly one of a workspace is the default."""
-
-    is_versioned = False
-
-    def __init__(self, assets: AssetStore, folder: Path) -> None:
-        self._assets, self._folder = assets, folder
-
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        kind = body.get("type", "folder")
-        if kind != "folder":
-            raise InvalidArgument(f"A datastore of type {kind!r} is not known.", hint="Use type 'folder'.")
-        return {**body, "type": "folder", "is_default": bool(body.get("is_default", False))}
-
-    def stored(self, asset: Asset) -> None:
-        (self._folder / asset.workspace / asset.name).mkdir(parents=True, exist_ok=True)
-        if asset.body.get("is_default"):
-            for other in self._assets.list(asset.workspace, AssetKind.DATASTORE):
-                if other.name != asset.name and other.body.get("is_default"):
-                    self._assets.replace(other, {**other.body, "is_default": False}, other.tags)
-
-    def before_delete(self, asset: Asset) -> None:
-        if asset.body.get("is_default"):
-            raise Conflict(
-                f"{asset.name!r} is the default datastore of workspace {asset.workspace!r}.",
-                hint="Make another one the default first.",
-            )
 
 
 def _entries(files: Any) -> Sequence[FileEntry]:

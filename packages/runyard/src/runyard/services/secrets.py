@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 LONGEST_SECRET_BYTES = 1024 * 1024
 
 
-class Secrets:
+class Vault:
     """Values that lie encrypted in the store; the key is a file of the home that only its owner reads."""
 
-    def __init__(self, assets: AssetStore, workspaces: Workspaces, *, key_file: Path) -> None:
-        self._assets, self._workspaces, self._key_file = assets, workspaces, key_file
+    def __init__(self, assets: AssetStore, *, key_file: Path) -> None:
+        self._assets, self._key_file = assets, key_file
         self._lock = threading.Lock()
         self._fernet: Fernet | None = None
 
     def put(self, workspace: str, name: str, value: str) -> None:
-        check_asset_name(AssetKind.SECRET, name)
-        self._workspaces.get(workspace)
         data = value.encode("utf-8", "surrogatepass")
         if len(data) > LONGEST_SECRET_BYTES:
             raise InvalidArgument(f"The secret {name!r} is longer than {LONGEST_SECRET_BYTES} bytes.")
@@ -42,7 +40,6 @@ class Secrets:
         """Raises NotFound, which names the secret and never a value."""
         from cryptography.fernet import InvalidToken
 
-        self._workspaces.get(workspace)
         there = self._find(workspace, name)
         if there is None:
             raise NotFound(f"There is no secret {name!r} in workspace {workspace!r}.")
@@ -54,7 +51,6 @@ class Secrets:
             ) from None
 
     def names(self, workspace: str) -> list[str]:
-        self._workspaces.get(workspace)
         return [asset.name for asset in self._assets.list(workspace, AssetKind.SECRET, latest_only=True)]
 
     def delete(self, workspace: str, name: str) -> None:
@@ -72,6 +68,32 @@ class Secrets:
         if self._fernet is None:
             self._fernet = Fernet(private_file(self._key_file, Fernet.generate_key))
         return self._fernet
+
+
+class Secrets:
+    """The secrets of users. The service keeps its own in the same vault, under names with a '/', which these lack."""
+
+    def __init__(self, vault: Vault, workspaces: Workspaces) -> None:
+        self._vault, self._workspaces = vault, workspaces
+
+    def put(self, workspace: str, name: str, value: str) -> None:
+        check_asset_name(AssetKind.SECRET, name)
+        self._workspaces.get(workspace)
+        self._vault.put(workspace, name, value)
+
+    def get(self, workspace: str, name: str) -> str:
+        """Raises NotFound."""
+        check_asset_name(AssetKind.SECRET, name)
+        self._workspaces.get(workspace)
+        return self._vault.get(workspace, name)
+
+    def names(self, workspace: str) -> list[str]:
+        self._workspaces.get(workspace)
+        return [name for name in self._vault.names(workspace) if "/" not in name]
+
+    def delete(self, workspace: str, name: str) -> None:
+        check_asset_name(AssetKind.SECRET, name)
+        self._vault.delete(workspace, name)
 
 
 def private_file(path: Path, make: Callable[[], bytes]) -> bytes:

@@ -7,11 +7,15 @@ from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_experiment_name, check_run_id
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
+from runyard.planning.data import dataset_inputs, output_mechanisms, plan_data
 from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.data_named import default_datastore, require_data, require_dataset
 from runyard.services.definition import check_nodes, check_script, target_of
+from runyard.services.lineage import Lineage
+from runyard.services.outputs import registration_of
 from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
@@ -43,11 +47,12 @@ class Submissions:
         runs: RunStore,
         assets: AssetStore,
         snapshots: Snapshots,
+        lineage: Lineage,
         mover: RunMover,
         clock: Clock,
     ) -> None:
         self._workspaces, self._runs, self._assets = workspaces, runs, assets
-        self._snapshots, self._mover, self._clock = snapshots, mover, clock
+        self._snapshots, self._lineage, self._mover, self._clock = snapshots, lineage, mover, clock
 
     def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
         """Store the run and have it started. Idempotent by `run_id`: a second ask answers with the run as it is."""
@@ -65,6 +70,7 @@ class Submissions:
             return self._find(run_id, workspace, experiment) or self._runs.get(run_id)
         if warnings:
             created = self._runs.update(run_id, warnings=tuple(warnings))
+        self._record_direct_inputs(created)
         if not asked.is_interactive:
             self._mover.wake(run_id)
         return created
@@ -107,7 +113,28 @@ class Submissions:
         if not asked.is_interactive:
             check_script(asked.definition, snapshot.entries if snapshot else ())
             _check_environment(asked.definition)
+        self._check_data(workspace, asked)
         return snapshot, warnings
+
+    def _check_data(self, workspace: str, asked: Submission) -> None:
+        """What is not there, or cannot be registered at the end, is refused before anything waits for it."""
+        items = plan_data(asked.definition, asked.run_id, default_datastore(self._assets, workspace))
+        require_data(self._assets, workspace, items)
+        for name, (dataset_id, _) in dataset_inputs(asked.definition).items():
+            require_dataset(self._assets, workspace, name, dataset_id)
+        for name in output_mechanisms(asked.definition):
+            registration_of(asked.definition, name)
+
+    def _record_direct_inputs(self, run: RunRecord) -> None:
+        """The others are recorded when they are brought."""
+        self._lineage.read(
+            run.id,
+            {
+                name: (self._assets.get_by_id(run.workspace, AssetKind.DATASET, dataset_id), "Direct")
+                for name, (dataset_id, mode) in dataset_inputs(run.definition).items()
+                if mode == "direct"
+            },
+        )
 
     def _check_target(self, workspace: str, definition: Mapping[str, Any]) -> None:
         target = target_of(definition)

@@ -2,7 +2,6 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from runyard.errors import AlreadyExists, Conflict, NotFound
@@ -15,7 +14,7 @@ DEFAULT_DATASTORE = "workspaceblobstore"
 # Scripts find these in their variables, where an empty one would read as "not in a run".
 LOCAL_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL_RESOURCE_GROUP = "local"
-FIRST_DATASTORES = (DEFAULT_DATASTORE, "workspacefilestore")
+FIRST_DATASTORES = {DEFAULT_DATASTORE: "AzureBlob", "workspacefilestore": "AzureFile"}
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class NewWorkspace:
 class Workspaces:
     """Workspaces and their experiments."""
 
-    def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock, *, datastores: Path) -> None:
-        self._assets, self._runs, self._clock, self._folder = assets, runs, clock, datastores
+    def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock) -> None:
+        self._assets, self._runs, self._clock = assets, runs, clock
         self._making = threading.Lock()
 
     def create(self, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
@@ -122,9 +121,12 @@ class Workspaces:
         )
 
     def _ensure_datastores(self, workspace: str) -> None:
-        there = {store.name for store in self._assets.list(workspace, AssetKind.DATASTORE)}
-        for name in FIRST_DATASTORES:
+        there = {store.name: store for store in self._assets.list(workspace, AssetKind.DATASTORE)}
+        for name, v1_type in FIRST_DATASTORES.items():
+            body: dict[str, Any] = {"kind": "workspace", "settings": {}, "credential_type": "None", "v1_type": v1_type}
             if name not in there:
-                (self._folder / workspace / name).mkdir(parents=True, exist_ok=True)
-                body = {"type": "folder", "is_default": name == DEFAULT_DATASTORE}
+                body["is_default"] = name == DEFAULT_DATASTORE
                 self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})
+            elif "kind" not in there[name].body:  # of the first release
+                body["is_default"] = bool(there[name].body.get("is_default"))
+                self._assets.replace(there[name], body, there[name].tags)

@@ -8,10 +8,11 @@ from runyard.errors import Json as JsonObject
 from runyard.http.answers import Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
+from runyard.http.context import Services, Use, Who
 from runyard.http.fields import mapping, strings, text
 from runyard.http.routes.runs import wanted_tags
-from runyard.model.assets import Asset
+from runyard.model.assets import Asset, AssetKind
+from runyard.services.tokens import Caller, Role
 
 router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
 
@@ -31,18 +32,19 @@ def list_assets(
 
 @router.post("/assets/{kind}")
 def create_asset(services: Use, workspace: str, kind: str, body: JsonBody) -> Response:
+    """Datasets and datastores have routes of their own, and are refused here."""
     made = services.assets.create(workspace, kind, text(body, "name"), _body_of(body), strings(body, "tags"))
     return Json(shown(made))
 
 
 @router.get("/assets/{kind}/by-id/{asset_id}")
-def get_asset_by_id(services: Use, workspace: str, kind: str, asset_id: str) -> Response:
-    return Json(shown(services.assets.get_by_id(workspace, kind, asset_id)))
+def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id: str) -> Response:
+    return Json(shown(noted(services, who, services.assets.get_by_id(workspace, kind, asset_id))))
 
 
 @router.get("/assets/{kind}/{name}")
-def get_asset(services: Use, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
-    return Json(shown(services.assets.get(workspace, kind, name, version)))
+def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
+    return Json(shown(noted(services, who, services.assets.get(workspace, kind, name, version))))
 
 
 @router.patch("/assets/{kind}/{name}")
@@ -78,6 +80,13 @@ def shown(asset: Asset) -> dict[str, Any]:
         "body": asset.body,
         "tags": asset.tags,
     }
+
+
+def noted(services: Services, who: Caller, asset: Asset) -> Asset:
+    """A dataset that a script looks up counts as read by its run."""
+    if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
+        services.lineage.looked_up(who.run_id, asset)
+    return asset
 
 
 def _body_of(body: JsonObject) -> JsonObject:

@@ -5,7 +5,10 @@ from runyard.http.answers import Json
 from runyard.http.auth import attempt_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
+from runyard.http.fields import flag, text, whole_number
+from runyard.http.routes.assets import shown
 from runyard.model.runs import AttemptId
+from runyard.planning.data_json import data_to_json
 
 router = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(attempt_access)])
 
@@ -13,3 +16,23 @@ router = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(attemp
 @router.post("/report")
 def report(services: Use, attempt_id: str, body: JsonBody) -> Response:
     return Json(services.mover.report(AttemptId(attempt_id), body))
+
+
+@router.get("/data")
+def data(services: Use, attempt_id: str, stores: bool = False) -> Response:
+    """With credentials, which is why nobody else is let in."""
+    found = services.attempt_data.of_attempt(AttemptId(attempt_id), stores_alone=stores)
+    answer = Json(data_to_json(found))
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@router.post("/outputs")
+def outputs(services: Use, attempt_id: str, body: JsonBody) -> Response:
+    saved = services.outputs.complete(
+        AttemptId(attempt_id),
+        text(body, "name"),
+        files=whole_number(body, "files"),
+        registers=flag(body, "registers", default=True),
+    )
+    return Json(shown(saved))

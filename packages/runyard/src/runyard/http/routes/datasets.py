@@ -1,0 +1,84 @@
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from runyard.errors import Json as JsonObject
+from runyard.errors import Unauthorized
+from runyard.http.answers import Json, file_answer
+from runyard.http.auth import workspace_access
+from runyard.http.bodies import JsonBody
+from runyard.http.context import Services, Use, Who
+from runyard.http.fields import flag, mapping, strings, text
+from runyard.http.routes.assets import noted, shown
+from runyard.model.assets import Asset
+from runyard.planning.data_json import data_to_json
+from runyard.planning.data_steps import FoundFile
+from runyard.services.datasets import NewDataset
+from runyard.services.tokens import Caller, Role
+
+router = APIRouter(prefix="/workspaces/{workspace}/datasets", dependencies=[Depends(workspace_access)])
+
+
+@router.post("")
+def save(services: Use, workspace: str, body: JsonBody) -> Response:
+    return Json(shown(services.datasets.save(workspace, new_dataset(body))))
+
+
+@router.post("/resolve")
+def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response:
+    variables = strings(body, "variables")
+    if body.get("id") is None:
+        resolved, changes = services.datasets.resolve(workspace, mapping(body, "body"), variables), []
+    else:
+        seen = services.datasets.look_now(found(services, who, workspace, text(body, "id")), variables)
+        resolved, changes = seen.resolved, list(seen.changes)
+    files = [_shown_file(file) for file in resolved.files]
+    return Json({"files": files, "is_one_file": resolved.is_one_file, "changes": changes})
+
+
+@router.get("/by-id/{dataset_id}/files/{path:path}")
+def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, path: str) -> Response:
+    content = services.datasets.open(workspace, dataset_id, path)
+    if who.role is Role.RUN:
+        found(services, who, workspace, dataset_id)
+    return file_answer(content, path, range=request.headers.get("range"))
+
+
+@router.get("/by-id/{dataset_id}/access")
+def access(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
+    if who.role is Role.NODE:
+        raise Unauthorized("A node asks for the data of its attempt.")
+    answer = Json(data_to_json(services.attempt_data.of_dataset(found(services, who, workspace, dataset_id))))
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@router.get("/by-id/{dataset_id}/lineage")
+def lineage(services: Use, workspace: str, dataset_id: str) -> Response:
+    runs, models = services.lineage.of_dataset(services.datasets.get(workspace, dataset_id))
+    return Json({"runs": runs, "models": models})
+
+
+def new_dataset(body: JsonObject) -> NewDataset:
+    return NewDataset(
+        name=text(body, "name", ""),
+        body=mapping(body, "body"),
+        tags=strings(body, "tags"),
+        validate=flag(body, "validate", default=True),
+        create_new_version=flag(body, "create_new_version"),
+        variables=strings(body, "variables"),
+    )
+
+
+def found(services: Services, who: Caller, workspace: str, dataset_id: str) -> Asset:
+    return noted(services, who, services.datasets.get(workspace, dataset_id))
+
+
+def _shown_file(file: FoundFile) -> dict[str, Any]:
+    return {
+        "path": file.source.path,
+        "size": file.source.size,
+        "etag": file.source.etag,
+        "modified_at": file.stored.modified_at,
+    }

@@ -1,0 +1,105 @@
+"""Expressions over the columns of a file dataset, as the wire writes them."""
+
+import operator
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runyard.errors import InvalidArgument
+
+Row = Mapping[str, Any]
+Predicate = Callable[[Row], bool]
+Operand = Callable[[Row], Any]
+
+DEEPEST = 60
+COLUMNS = ("Path", "Size", "LastModifiedTime", "CanSeek")
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TEXT_TESTS: Mapping[str, Callable[[str, str], bool]] = {
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+    "contains": operator.contains,
+}
+
+
+def predicate(expression: Any) -> Predicate:
+    """A test of rows. A value that a store does not tell matches nothing but "!=". Raises InvalidArgument."""
+    return _compiled(expression, DEEPEST)
+
+
+def _compiled(expression: Any, depth: int) -> Predicate:
+    if depth == 0:
+        raise InvalidArgument(f"The filter is nested deeper than {DEEPEST}.")
+    match expression:
+        case ["and", first, second]:
+            one, two = _compiled(first, depth - 1), _compiled(second, depth - 1)
+            return lambda row: one(row) and two(row)
+        case ["or", first, second]:
+            one, two = _compiled(first, depth - 1), _compiled(second, depth - 1)
+            return lambda row: one(row) or two(row)
+        case ["not", inner]:
+            negated = _compiled(inner, depth - 1)
+            return lambda row: not negated(row)
+        case [str() as test, left, right] if test in _ORDERS:
+            return _order(test, left, right)
+        case [str() as test, left, right] if test in _TEXT_TESTS:
+            return _text_test(test, left, right)
+    known = ", ".join(["and", "or", "not", *_ORDERS, *_TEXT_TESTS])
+    raise InvalidArgument(f"{ascii(expression)[:80]} is not a filter.", hint=f"Known: {known}.")
+
+
+def _order(test: str, left: Any, right: Any) -> Predicate:
+    compare = _ORDERS[test]
+    is_time = ["column", "LastModifiedTime"] in (left, right)
+    one, two = _operand(left, is_time), _operand(right, is_time)
+
+    def ordered(row: Row) -> bool:
+        first, second = one(row), two(row)
+        if first is None or second is None:
+            return test == "!="
+        try:
+            return bool(compare(first, second))
+        except TypeError:
+            kinds = f"{type(first).__name__} and {type(second).__name__}"
+            raise InvalidArgument(f"The filter compares {kinds} with {test!r}, which cannot be ordered.") from None
+
+    return ordered
+
+
+def _text_test(test: str, left: Any, right: Any) -> Predicate:
+    holds = _TEXT_TESTS[test]
+    one, two = _operand(left, is_time=False), _operand(right, is_time=False)
+
+    def tested(row: Row) -> bool:
+        first, second = one(row), two(row)
+        return isinstance(first, str) and isinstance(second, str) and holds(first, second)
+
+    return tested
+
+
+def _operand(operand: Any, is_time: bool) -> Operand:
+    if isinstance(operand, list):
+        if len(operand) == 2 and operand[0] == "column" and operand[1] in COLUMNS:
+            name = operand[1]
+            return lambda row: row[name]
+        raise InvalidArgument(
+            f"{ascii(operand)[:80]} is not a column of a file dataset.", hint=f"Columns: {', '.join(COLUMNS)}."
+        )
+    if operand is not None and not isinstance(operand, str | int | float):
+        raise InvalidArgument(f"{ascii(operand)[:80]} cannot be compared with.")
+    value = _time(operand) if is_time else operand
+    return lambda row: value
+
+
+def _time(text: Any) -> datetime:
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"LastModifiedTime is compared with {ascii(text)[:80]}, which is no ISO time.") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,84 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from runyard.errors import Conflict, SourceChanged
+from runyard.model.assets import Asset
+from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
+from runyard.model.plan import DataItem
+from runyard.model.runs import AttemptId, RunRecord
+from runyard.planning.data import plan_data
+from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.data_named import default_datastore
+from runyard.services.datasets import Datasets
+from runyard.services.lineage import Lineage
+from runyard.services.network import Network
+from runyard.services.open_stores import OpenStores
+from runyard.services.tokens import run_of
+
+ONE_INPUT = "data"
+
+
+class AttemptData:
+    """What a node is told when it brings the data of an attempt: files, and how to reach their stores."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        assets: AssetStore,
+        datasets: Datasets,
+        stores: OpenStores,
+        lineage: Lineage,
+        network: Network,
+        *,
+        refuses_changes: bool,
+    ) -> None:
+        self._runs, self._assets, self._datasets, self._stores = runs, assets, datasets, stores
+        self._lineage, self._network, self._refuses_changes = lineage, network, refuses_changes
+
+    def of_attempt(self, attempt_id: AttemptId, *, stores_alone: bool) -> DataForAttempt:
+        """Records what the run reads, and warns it of data that changed since its version was made.
+        `stores_alone` leaves the datasets out: for whoever writes at the run's end."""
+        run = self._runs.get(run_of(attempt_id))
+        if run.status.is_terminal:
+            raise Conflict(f"Run {run.id} has ended as {run.status}; no data is brought to it any more.")
+        items = plan_data(run.definition, run.id, default_datastore(self._assets, run.workspace))
+        rules = self._network.for_run(run.definition)
+        found = {} if stores_alone else self._found(run, items, rules)
+        return self._reachable(run.workspace, found, {item.datastore for item in items if item.datastore}, rules)
+
+    def of_dataset(self, dataset: Asset) -> DataForAttempt:
+        """As of an attempt with this dataset as its one input."""
+        rules = self._network.for_request({})
+        seen = self._datasets.look(dataset, rules)
+        found = {ONE_INPUT: seen.resolved.as_given(seen.changes)}
+        return self._reachable(
+            dataset.workspace, found, set(), replace(rules, retry_seconds=60.0, silence_seconds=60.0)
+        )
+
+    def _found(self, run: RunRecord, items: Sequence[DataItem], rules: NetworkRules) -> dict[str, DatasetFiles]:
+        wanted = {item.name: item for item in items if item.kind == "dataset"}
+        datasets = {name: self._datasets.get(run.workspace, item.dataset_id) for name, item in wanted.items()}
+        found = {}
+        for name, dataset in datasets.items():
+            seen = self._datasets.look(dataset, rules)
+            found[name] = seen.resolved.as_given([f"Data input {name!r}: {change}" for change in seen.changes])
+        self._tell_changes(run, [change for files in found.values() for change in files.changes])
+        self._lineage.read(
+            run.id, {name: (dataset, wanted[name].mode.capitalize()) for name, dataset in datasets.items()}
+        )
+        return found
+
+    def _tell_changes(self, run: RunRecord, changes: Sequence[str]) -> None:
+        if changes and self._refuses_changes:
+            raise SourceChanged(
+                " ".join(changes), hint="Register a new version of the dataset, or set RUNYARD_CHANGED_DATA=warn."
+            )
+        if news := tuple(change for change in changes if change not in run.warnings):
+            self._runs.update(run.id, warnings=news)
+
+    def _reachable(
+        self, workspace: str, found: Mapping[str, DatasetFiles], named: set[str], rules: NetworkRules
+    ) -> DataForAttempt:
+        names = named | {file.store for files in found.values() for file in files.files}
+        stores = {name: self._stores.access(workspace, name) for name in sorted(names)}
+        return DataForAttempt(found, stores, rules)

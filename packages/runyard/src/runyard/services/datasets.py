@@ -1,0 +1,163 @@
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.data import NetworkRules
+from runyard.model.names import check_asset_name
+from runyard.planning.data_steps import FoundFile
+from runyard.ports.stores import AssetStore
+from runyard.services.assets import Body
+from runyard.services.content import Content
+from runyard.services.dataset_bodies import checked_body, definition_of
+from runyard.services.kinds import PlainKind
+from runyard.services.network import Network
+from runyard.services.open_stores import OpenStores
+from runyard.services.pinning import Pins
+from runyard.services.recent import Recent
+from runyard.services.resolving import Resolved, Resolver
+from runyard.services.store_files import StoreFiles
+from runyard.services.workspaces import Workspaces
+
+REMEMBERED_SECONDS = 60.0
+REMEMBERED_DATASETS = 8
+
+
+@dataclass(frozen=True)
+class NewDataset:
+    name: str
+    """"" for one that is only saved."""
+    body: Mapping[str, Any]
+    tags: Mapping[str, str] = field(default_factory=dict)
+    validate: bool = True
+    create_new_version: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The files of a dataset as they are now, and what is other than when its version was made."""
+
+    resolved: Resolved
+    changes: Sequence[str]
+
+
+class Datasets:
+    """Saved datasets: definitions whose every version pins what it saw."""
+
+    def __init__(
+        self,
+        assets: AssetStore,
+        workspaces: Workspaces,
+        stores: OpenStores,
+        files: StoreFiles,
+        pins: Pins,
+        network: Network,
+    ) -> None:
+        self._assets, self._workspaces, self._stores, self._files = assets, workspaces, stores, files
+        self._pins, self._network, self._resolver = pins, network, Resolver(stores)
+        self._recent: Recent[str, dict[str, FoundFile]] = Recent(REMEMBERED_DATASETS, REMEMBERED_SECONDS)
+        # One service owns a home, so a lock in it is enough to keep versions apart.
+        self._writing = threading.Lock()
+
+    def save(self, workspace: str, new: NewDataset) -> Asset:
+        """The asset, pinned to what is there now unless not to be validated. The same definition of the same data
+        again is the version that is there; AlreadyExists for another one unless `create_new_version`."""
+        self._workspaces.get(workspace)
+        if new.name:
+            check_asset_name(AssetKind.DATASET, new.name)
+        body = checked_body(new.body)
+        if new.validate:
+            resolved = self._resolver.resolve(workspace, body, self._network.for_request(new.variables))
+            body["pin"] = self._pins.make(resolved.files)
+        with self._writing:
+            there = self._latest(workspace, new.name)
+            if there is not None and _says_the_same(there.body, body):
+                return there
+            if there is not None and new.name and not new.create_new_version:
+                raise _taken(there, body)
+            return self._assets.add(workspace, AssetKind.DATASET, new.name, body, new.tags)
+
+    def get(self, workspace: str, dataset_id: str) -> Asset:
+        try:
+            return self._assets.get_by_id(workspace, AssetKind.DATASET, dataset_id)
+        except NotFound:
+            raise NotFound(
+                f"There is no dataset with id {ascii(dataset_id)[:80]} in workspace {workspace!r}.",
+                hint="Was it unregistered?",
+            ) from None
+
+    def resolve(self, workspace: str, body: Body, variables: Mapping[str, str]) -> Resolved:
+        """The files that a definition means, without saving it."""
+        self._workspaces.get(workspace)
+        return self._resolver.resolve(workspace, checked_body(body), self._network.for_request(variables))
+
+    def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
+        """The files of a saved one."""
+        resolved = self._resolver.resolve(dataset.workspace, dataset.body, rules)
+        self._recent.put(dataset.id, {file.source.path: file for file in resolved.files})
+        return Seen(resolved, self._pins.changes(dataset.body.get("pin"), resolved.files))
+
+    def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
+        return self.look(dataset, self._network.for_request(variables))
+
+    def open(self, workspace: str, dataset_id: str, path: str) -> Content:
+        """One file of a saved dataset. A listing of a moment ago is good enough unless it is seen to be stale."""
+        rules = self._network.for_request({})
+        known = self._recent.get(dataset_id)
+        if known is not None and path in known:
+            try:
+                return self._content(workspace, known[path], rules)
+            except (NotFound, SourceChanged):
+                pass
+        dataset = self.get(workspace, dataset_id)
+        self.look(dataset, rules)
+        found = (self._recent.get(dataset_id) or {}).get(path)
+        if found is None:
+            raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
+        return self._content(workspace, found, rules)
+
+    def _content(self, workspace: str, file: FoundFile, rules: NetworkRules) -> Content:
+        store = self._stores.open(workspace, file.source.store, rules)
+        return self._files.content(store, file.stored)
+
+    def _latest(self, workspace: str, name: str) -> Asset | None:
+        try:
+            return self._assets.get(workspace, AssetKind.DATASET, name)
+        except NotFound:
+            return None
+
+
+class DatasetRules(PlainKind):
+    """A version never changes but for its description and properties."""
+
+    may_be_nameless = True
+
+    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+        raise InvalidArgument("A dataset is saved at POST /datasets.", hint="Use dataset.register().")
+
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        checked = checked_body({key: value for key, value in body.items() if key != "pin"})
+        if definition_of(checked) != definition_of(seen.body) or body.get("pin") != seen.body.get("pin"):
+            raise InvalidArgument(
+                f"What version {seen.version} of dataset {seen.name!r} is made of cannot be changed.",
+                hint="Register a new version, with create_new_version=True.",
+            )
+        return {**checked, "pin": seen.body["pin"]} if seen.body.get("pin") else checked
+
+
+def _says_the_same(there: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    if definition_of(there) != definition_of(body):
+        return False
+    pins = (there.get("pin") or {}).get("manifest"), (body.get("pin") or {}).get("manifest")
+    return pins[1] is None or pins[0] == pins[1]
+
+
+def _taken(there: Asset, body: Mapping[str, Any]) -> AlreadyExists:
+    other = "of other files" if definition_of(there.body) == definition_of(body) else "with another definition"
+    return AlreadyExists(
+        f"There is a dataset {there.name!r} already, version {there.version}, {other}.",
+        hint="Pass create_new_version=True to register this one as its next version.",
+    )

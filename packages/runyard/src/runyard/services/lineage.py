@@ -1,0 +1,112 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runyard.errors import NotFound
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.lineage import REFERENCE, DatasetUse, Direction
+from runyard.model.runs import RunId
+from runyard.ports.clock import Clock
+from runyard.ports.stores import AssetStore, LineageStore, RunStore
+from runyard.services.recent import Recent
+
+REMEMBERED_LOOKUPS = 4096
+REMEMBERED_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class InputShown:
+    dataset_id: str
+    name: str
+    version: int
+    input_name: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class OutputShown:
+    dataset_id: str
+    name: str
+    version: int
+    output_name: str
+
+
+@dataclass(frozen=True)
+class RunShown:
+    run_id: RunId
+    experiment: str
+    direction: Direction
+    name: str
+    mode: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ModelShown:
+    name: str
+    version: int
+    run_id: str
+
+
+class Lineage:
+    """Which dataset versions runs read and wrote, and which models came of them."""
+
+    def __init__(self, uses: LineageStore, assets: AssetStore, runs: RunStore, clock: Clock) -> None:
+        self._uses, self._assets, self._runs, self._clock = uses, assets, runs, clock
+        self._noted: Recent[tuple[str, str], bool] = Recent(REMEMBERED_LOOKUPS, REMEMBERED_SECONDS)
+
+    def read(self, run_id: RunId, datasets: Mapping[str, tuple[Asset, str]]) -> None:
+        """(dataset, mode) by the input's name; the mode is "Mount", "Download" or "Direct"."""
+        self._uses.record([self._use(run_id, Direction.INPUT, name, *given) for name, given in datasets.items()])
+
+    def looked_up(self, run_id: RunId, dataset: Asset) -> None:
+        """The script of the run asked for it; quick when it did before."""
+        if self._noted.get((run_id, dataset.id)) is None:
+            self._uses.record([self._use(run_id, Direction.INPUT, "", dataset, REFERENCE)])
+            self._noted.put((run_id, dataset.id), True)
+
+    def wrote(self, run_id: RunId, output_name: str, dataset: Asset, mode: str) -> None:
+        self._uses.record([self._use(run_id, Direction.OUTPUT, output_name, dataset, mode)])
+
+    def inputs(self, run_id: RunId) -> Sequence[InputShown]:
+        return [
+            InputShown(use.dataset_id, use.dataset_name, use.dataset_version, use.name, use.mode)
+            for use in self._uses.of_run(run_id)
+            if use.direction is Direction.INPUT
+        ]
+
+    def outputs(self, run_id: RunId) -> Sequence[OutputShown]:
+        return [
+            OutputShown(use.dataset_id, use.dataset_name, use.dataset_version, use.name)
+            for use in self._uses.of_run(run_id)
+            if use.direction is Direction.OUTPUT
+        ]
+
+    def of_dataset(self, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
+        """The runs that read or wrote it, and the models of those runs or registered as trained on it."""
+        uses = self._uses.of_dataset(dataset.id)
+        runs = [
+            RunShown(use.run_id, self._experiment(use.run_id), use.direction, use.name, use.mode, use.at)
+            for use in uses
+        ]
+        readers = {use.run_id for use in uses if use.direction is Direction.INPUT}
+        models = [
+            ModelShown(model.name, model.version, str(model.body.get("run_id") or ""))
+            for model in self._assets.list(dataset.workspace, AssetKind.MODEL)
+            if model.body.get("run_id") in readers or _is_trained_on(model, dataset.id)
+        ]
+        return runs, models
+
+    def _use(self, run_id: RunId, direction: Direction, name: str, dataset: Asset, mode: str) -> DatasetUse:
+        return DatasetUse(run_id, direction, name, dataset.id, dataset.name, dataset.version, mode, self._clock.now())
+
+    def _experiment(self, run_id: RunId) -> str:
+        try:
+            return self._runs.get(run_id).experiment
+        except NotFound:  # deleted this very moment
+            return ""
+
+
+def _is_trained_on(model: Asset, dataset_id: str) -> bool:
+    named = model.body.get("datasets") or ()
+    return any(isinstance(pair, list) and len(pair) == 2 and pair[1] == dataset_id for pair in named)

@@ -1,0 +1,92 @@
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runyard.errors import NotFound
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.data import WEB, NetworkRules, StoreAccess
+from runyard.model.names import check_asset_name, check_workspace_name
+from runyard.ports.stores import AssetStore
+from runyard.services.datastore_kinds import KINDS, WORKSPACE_KIND
+from runyard.services.secrets import Vault
+
+if TYPE_CHECKING:
+    from runyard.ports.data import DataStore
+
+MOST_KEPT_OPEN = 64
+CREDENTIALS_KEY = "credentials_id"
+"""In a datastore's body: under which name of the vault its credentials lie."""
+
+
+class OpenStores:
+    """Datastores by name, opened once for as long as they and the network's rules stay the same.
+
+    One that was changed or let go is closed when its last user is done with it. `own` is what the workspaces' own
+    datastores lie below.
+    """
+
+    def __init__(self, assets: AssetStore, vault: Vault, own: StoreAccess) -> None:
+        self._assets, self._vault, self._own = assets, vault, own
+        self._open: OrderedDict[Hashable, DataStore] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def access(self, workspace: str, name: str) -> StoreAccess:
+        """With credentials. WEB is the store of web addresses. Raises NotFound naming the datastores there are."""
+        return StoreAccess("web", "") if name == WEB else self._access(self._asset(workspace, name))
+
+    def open(self, workspace: str, name: str, rules: NetworkRules) -> "DataStore":
+        asset = None if name == WEB else self._asset(workspace, name)
+        identity = (asset.id, asset.revision) if asset else (WEB, 0)
+        access = lambda: self._access(asset) if asset else StoreAccess("web", "")  # noqa: E731
+        return self._opened((workspace, name, *identity, *_key_of(rules)), access, rules)
+
+    def credentials(self, datastore: Asset) -> dict[str, str]:
+        secret = datastore.body.get(CREDENTIALS_KEY)
+        if not secret:
+            return {}
+        found: dict[str, str] = json.loads(self._vault.get(datastore.workspace, secret))
+        return found
+
+    def _opened(self, key: Hashable, access: Callable[[], StoreAccess], rules: NetworkRules) -> "DataStore":
+        from runyard.datastores.opening import open_store  # takes long to load, and many services never need it
+
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        opened = open_store(access(), rules)
+        with self._lock:
+            self._open[key] = opened
+            while len(self._open) > MOST_KEPT_OPEN:
+                self._open.popitem(last=False)
+        return opened
+
+    def _access(self, datastore: Asset) -> StoreAccess:
+        kind = datastore.body.get("kind", WORKSPACE_KIND)
+        if kind == WORKSPACE_KIND:
+            return self._own_access(datastore.workspace, datastore.name)
+        return KINDS[kind].access(datastore.body.get("settings") or {}, self.credentials(datastore))
+
+    def _own_access(self, workspace: str, name: str) -> StoreAccess:
+        own = self._own
+        root = f"{own.root}/{workspace}/{name}"
+        if own.kind == "folder":
+            Path(root).mkdir(parents=True, exist_ok=True)
+        return StoreAccess(own.kind, root, own.options, own.secrets)
+
+    def _asset(self, workspace: str, name: str) -> Asset:
+        check_workspace_name(workspace)
+        check_asset_name(AssetKind.DATASTORE, name)
+        try:
+            return self._assets.get(workspace, AssetKind.DATASTORE, name)
+        except NotFound:
+            known = [store.name for store in self._assets.list(workspace, AssetKind.DATASTORE)]
+            listed = ", ".join(f"'{one}'" for one in known[:20]) or "none"
+            raise NotFound(f"There is no datastore {name!r} in workspace {workspace!r}. Known: {listed}.") from None
+
+
+def _key_of(rules: NetworkRules) -> tuple[Hashable, ...]:
+    return (*(value for name, value in vars(rules).items() if name != "variables"), frozenset(rules.variables.items()))

@@ -1,0 +1,130 @@
+"""From the definition of a dataset to the files it means, as they are now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runyard.errors import InvalidArgument, NotFound
+from runyard.model.data import WEB, DatasetFiles, NetworkRules, SourceFile, StoredFile
+from runyard.planning.data_layout import path_in_dataset, stored_path
+from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
+from runyard.planning.data_steps import FoundFile, steps_of
+from runyard.services.deadline import bounded
+from runyard.services.open_stores import OpenStores
+
+if TYPE_CHECKING:
+    from runyard.ports.data import DataStore
+
+ASKERS = 16
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The files of a dataset, sorted by path."""
+
+    files: Sequence[FoundFile]
+    is_one_file: bool
+    folder: tuple[str, str] | None
+
+    def as_given(self, changes: Sequence[str] = ()) -> DatasetFiles:
+        return DatasetFiles([file.source for file in self.files], self.is_one_file, self.folder, changes)
+
+
+class Resolver:
+    def __init__(self, stores: OpenStores) -> None:
+        self._stores = stores
+
+    def resolve(self, workspace: str, body: Body, rules: NetworkRules) -> Resolved:
+        """Of a checked body. NotFound, naming the source, where there is nothing; the store's own error where it
+        cannot be asked."""
+        sources: Sequence[Mapping[str, str]] = body["sources"]
+        if all("url" in source for source in sources):
+            found = self._of_web(workspace, [source["url"] for source in sources], rules)
+            is_one_file, folder = len(found) == 1, None
+        else:
+            parts = [self._of_datastore(workspace, source, sources, rules) for source in sources]
+            found = [file for part in parts for file in part]
+            is_one_file = len(sources) == 1 and _names_one(sources[0], found)
+            folder = _whole(sources, is_one_file)
+        files = _ordered(found)
+        kept = files
+        for step in steps_of(body.get("steps") or []) if body.get("type") == "file" else ():
+            kept = step(kept)
+        return Resolved(kept, is_one_file and bool(kept), folder if len(kept) == len(files) else None)
+
+    def _of_web(self, workspace: str, urls: Sequence[str], rules: NetworkRules) -> list[FoundFile]:
+        store = self._stores.open(workspace, WEB, rules)
+        unique = list(dict.fromkeys(urls))
+        with ThreadPoolExecutor(min(ASKERS, len(unique))) as askers:
+            try:
+                seen = list(askers.map(store.stat, unique))
+            except BaseException:
+                askers.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [_found(path_in_dataset(unique, url), WEB, url, file) for url, file in zip(unique, seen, strict=True)]
+
+    def _of_datastore(
+        self, workspace: str, source: Mapping[str, str], sources: Sequence[Mapping[str, str]], rules: NetworkRules
+    ) -> list[FoundFile]:
+        name, pattern = source["datastore"], source.get("path", "")
+        store = self._stores.open(workspace, name, rules)
+        found = [
+            _found(stored_path(name, pattern, file.path, is_only_source=len(sources) == 1), name, file.path, file)
+            for file in _matching(store, name, pattern)
+        ]
+        if not found:
+            raise NotFound(
+                f"There is nothing at {pattern or '/'!r} in datastore {name!r}.",
+                hint="Upload the files first, or correct the path.",
+            )
+        return found
+
+
+def _matching(store: "DataStore", name: str, pattern: str) -> Iterator[StoredFile]:
+    where = f"datastore {name!r}"
+    if is_glob(pattern):
+        is_meant = matcher(pattern)
+        return (file for file in bounded(store.list(literal_prefix(pattern)), where) if is_meant(file.path))
+    if pattern:
+        try:
+            return iter([store.stat(pattern)])
+        except NotFound:
+            return iter(bounded(store.list(f"{pattern}/"), where))
+    return iter(bounded(store.list(""), where))
+
+
+def _found(path: str, store: str, key: str, file: StoredFile) -> FoundFile:
+    return FoundFile(SourceFile(path, store, key, file.size, file.etag, file.is_ranged), file)
+
+
+def _names_one(source: Mapping[str, str], found: Sequence[FoundFile]) -> bool:
+    return len(found) == 1 and found[0].source.key == source.get("path", "")
+
+
+def _whole(sources: Sequence[Mapping[str, str]], is_one_file: bool) -> tuple[str, str] | None:
+    """The one folder, or file, that the sources mean with all that is in it."""
+    if len(sources) != 1:
+        return None
+    path = sources[0].get("path", "")
+    folder = path if is_one_file else whole_folder(path)
+    return None if folder is None else (sources[0]["datastore"], folder)
+
+
+def _ordered(found: Sequence[FoundFile]) -> list[FoundFile]:
+    """Each file once, by path. No path may be a file and the folder of another."""
+    by_path = {file.source.path: file for file in found}
+    ordered = [by_path[path] for path in sorted(by_path)]
+    folders: set[str] = set()
+    for path in by_path:
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    if both := sorted(folders & by_path.keys()):
+        raise InvalidArgument(
+            f"{both[0]!r} is a file of the dataset and a folder of other files at once.",
+            hint="Make two datasets of them.",
+        )
+    return ordered

@@ -1,0 +1,162 @@
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from os.path import commonpath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runyard.errors import AlreadyExists, InvalidArgument, NotFound
+from runyard.model.data import StoredFile
+from runyard.model.names import check_relative_path
+from runyard.services.content import Content
+from runyard.services.deadline import bounded
+from runyard.services.folders import plain_file
+from runyard.services.network import Network
+from runyard.services.open_stores import OpenStores
+
+if TYPE_CHECKING:
+    from runyard.ports.data import DataStore
+
+PART_BYTES = 4 * 1024 * 1024
+PARTS_AHEAD = 4
+ASKED_ONE_BY_ONE = 8
+READERS = 16
+
+
+class StoreFiles:
+    """The files on a workspace's datastores. A file appears whole or not at all."""
+
+    def __init__(self, stores: OpenStores, network: Network, *, incoming: Path, attempts: Path) -> None:
+        self._stores, self._network, self._incoming, self._attempts = stores, network, incoming, attempts
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
+
+    def forget_incoming(self) -> None:
+        """Remove what a service that was killed left half written. Only for a service that has just begun."""
+        shutil.rmtree(self._incoming, ignore_errors=True)
+
+    def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
+        """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
+        return bounded(self._open(workspace, name).list(prefix), f"datastore {name!r}")
+
+    def stat(self, workspace: str, name: str, path: str) -> StoredFile:
+        return self._open(workspace, name).stat(path)
+
+    def open(self, workspace: str, name: str, path: str) -> Content:
+        store = self._open(workspace, name)
+        return self.content(store, store.stat(path))
+
+    def content(self, store: "DataStore", file: StoredFile) -> Content:
+        """The file as it was seen: SourceChanged, while it is sent, where it is another by then."""
+        if file.size is None or not file.is_ranged:
+            return self._fetched(store, file)
+        size = file.size
+
+        def part(start: int, length: int) -> Iterator[bytes | memoryview]:
+            return self._parts(store, file, start, length)
+
+        return Content(size, part=part, etag=file.etag)
+
+    def put(self, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool) -> int:
+        """Returns the size. Raises AlreadyExists unless `overwrite`."""
+        path = check_relative_path(path, "path")
+        store = self._open(workspace, name)
+        if not overwrite and _exists(store, path):
+            raise AlreadyExists(f"Datastore {name!r} has a file {path!r} already.", hint="Pass overwrite=True.")
+        with self._beside() as beside:
+            with beside.open("wb") as new:
+                for piece in pieces:
+                    new.write(piece)
+            size = beside.stat().st_size
+            store.put(path, beside, overwrite=overwrite, progress=_unheard)
+        return size
+
+    def delete(self, workspace: str, name: str, path: str) -> None:
+        """Quiet when gone."""
+        self._open(workspace, name).delete(path)
+
+    def adopt(
+        self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Copy files of this machine in; returns target paths (written, skipped because they were there)."""
+        from runyard.transfers.uploading import upload
+
+        allowed = None if anywhere else self._attempts
+        wanted = {
+            check_relative_path(path, "target path"): plain_file(source, allowed, "source") for source, path in items
+        }
+        if len(wanted) < len(items):
+            raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
+        store = self._open(workspace, name)
+        there = set[str]() if overwrite else _there(store, list(wanted))
+        fresh = [path for path in wanted if path not in there]
+        upload([(wanted[path], path) for path in fresh], store, overwrite=overwrite, progress=_unheard)
+        return fresh, [path for path in wanted if path in there]
+
+    def _open(self, workspace: str, name: str) -> "DataStore":
+        return self._stores.open(workspace, name, self._network.for_request({}))
+
+    def _parts(self, store: "DataStore", file: StoredFile, start: int, length: int) -> Iterator[bytes | memoryview]:
+        """A few parts are asked for ahead of the one that is being sent."""
+        waiting: deque[Future[bytes | memoryview]] = deque()
+        ends = start + length
+        try:
+            while start < ends or waiting:
+                while start < ends and len(waiting) < PARTS_AHEAD:
+                    size = min(PART_BYTES, ends - start)
+                    waiting.append(self._readers.submit(store.read, file.path, start, size, etag=file.etag))
+                    start += size
+                yield waiting.popleft().result()
+        finally:
+            for part in waiting:
+                part.cancel()
+
+    def _fetched(self, store: "DataStore", file: StoredFile) -> Content:
+        """Brought whole first: what cannot be read in parts may break off in the middle."""
+        with self._beside() as beside:
+            store.fetch(file, beside, _unheard)
+            opened = beside.open("rb")
+        size = opened.seek(0, 2)
+
+        def part(start: int, length: int) -> Iterator[bytes]:
+            with opened:
+                opened.seek(start)
+                while length and (piece := opened.read(min(PART_BYTES, length))):
+                    length -= len(piece)
+                    yield piece
+
+        return Content(size, part=part)
+
+    @contextmanager
+    def _beside(self) -> Iterator[Path]:
+        """A place for a file being written; what is there at the end goes."""
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        path = self._incoming / uuid.uuid4().hex
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _unheard(size: int) -> None:
+    """Nobody watches."""
+
+
+def _exists(store: "DataStore", path: str) -> bool:
+    try:
+        store.stat(path)
+    except NotFound:
+        return False
+    return True
+
+
+def _there(store: "DataStore", paths: Sequence[str]) -> set[str]:
+    """Those of the paths that have a file: asked for one by one when few, else found in a listing."""
+    if len(paths) <= ASKED_ONE_BY_ONE:
+        return {path for path in paths if _exists(store, path)}
+    wanted = set(paths)
+    above = commonpath(paths)
+    listed = bounded(store.list(f"{above}/" if above else ""), "the datastore")
+    return wanted & {file.path for file in listed}
