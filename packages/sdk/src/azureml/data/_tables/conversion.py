@@ -1,0 +1,161 @@
+"""Columns of a pandas DataFrame converted to the types of a definition."""
+import re
+
+from azureml.data._tables.inference import SAMPLE_ROWS, date_order, format_of
+from azureml.data._tables.libraries import pandas_for
+from azureml.exceptions import UserErrorException
+
+_TRUTH = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True,
+          "false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False}
+_COMMA_NUMBER = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d+)?(?:[eE][+-]?\d+)?\Z"
+
+
+def converted(series, kind, problems):
+    """The column as this type; values that cannot be are null in it, and told to `problems`."""
+    made = _CONVERSIONS[kind["kind"]](series, kind, problems)
+    bad = made.isna() & series.notna()
+    if bad.any():
+        bad &= ~_written_as_null(series, bad, kind["kind"])
+        if bad.any():
+            problems.note(series.name, kind["kind"], series[bad])
+    return made
+
+
+def with_nulls_as_none(series):
+    """A column of objects whose missing values are None, as every version of pandas can hold them."""
+    made = series.astype(object)
+    missing = made.isna()
+    return made.where(~missing, None) if missing.any() else made
+
+
+def naive_times(series):
+    """Times as datetime64[ns] in UTC without a zone; those out of its range are null."""
+    pandas = pandas_for("A column of times")
+    if getattr(series.dt, "tz", None) is not None:
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    if str(series.dtype) == "datetime64[ns]":
+        return series
+    within = (series >= pandas.Timestamp.min) & (series <= pandas.Timestamp.max)
+    return series.where(within).astype("datetime64[ns]")
+
+
+def _number(series, kind, problems):
+    pandas = pandas_for("A column of numbers")
+    if series.dtype == bool:
+        return series.astype("int64")
+    return pandas.to_numeric(_stripped(series), errors="coerce")
+
+
+def _long(series, kind, problems):
+    numbers = _number(series, kind, problems)
+    if numbers.dtype.kind in "iu":
+        return numbers
+    numbers = numbers.where(numbers % 1 == 0)
+    is_safe = numbers.notna().all() and (numbers.abs() < 2 ** 63).all()
+    return numbers.astype("int64") if is_safe else numbers
+
+
+def _float(series, kind, problems):
+    if kind.get("decimal_mark", ".") == "," and series.dtype == object:
+        texts = _stripped(series).astype(object)
+        fits = texts.map(lambda text: isinstance(text, str) and bool(re.match(_COMMA_NUMBER, text)))
+        texts = texts.where(fits.astype(bool))
+        series = texts.map(lambda text: text.replace(".", "").replace(",", "."), na_action="ignore")
+    return _number(series, kind, problems).astype("float64")
+
+
+def _bool(series, kind, problems):
+    if series.dtype == bool:
+        return series
+    return _truth(series.map(lambda value: _TRUTH.get(str(value).strip().lower()), na_action="ignore"))
+
+
+def _flag(series, kind, problems):
+    """0 and 1 become truth values; a column that holds other numbers further down stays one of numbers."""
+    numbers = _number(series, kind, problems)
+    known = numbers[numbers.notna()]
+    if not known.isin([0, 1]).all():
+        return numbers
+    return _truth(numbers.map({0: False, 1: True}))
+
+
+def _truth(series):
+    return with_nulls_as_none(series) if series.isna().any() else series.astype(bool)
+
+
+def _string(series, kind, problems):
+    if series.dtype == object:
+        made = series.map(lambda value: value if isinstance(value, str) else str(value), na_action="ignore")
+    else:
+        made = series.astype(object).map(str, na_action="ignore")
+    return with_nulls_as_none(made)
+
+
+def _datetime(series, kind, problems):
+    pandas = pandas_for("A column of times")
+    if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
+        return naive_times(series)
+    texts = series.astype(object).map(lambda value: str(value).strip(), na_action="ignore")
+    if kind.get("formats"):
+        return _parsed(pandas, texts, iter(kind["formats"]), problems)
+    order = kind.get("order") or date_order(texts.dropna().head(SAMPLE_ROWS))
+    if order is None and texts.notna().any():
+        raise UserErrorException("The times in column %r are in no form that can be told by itself, such as %r. Name "
+                                 "it: DataType.to_datetime('%%d.%%m.%%Y')." % (series.name, texts.dropna().iloc[0]))
+    return _parsed(pandas, texts, None, problems, order)
+
+
+def _parsed(pandas, texts, formats, problems, order=None):
+    """Times of the texts: each format is tried on what is left. Without formats, that of the next text left is."""
+    times = pandas.Series(pandas.NaT, index=texts.index, dtype="datetime64[ns]").values.copy()
+    is_left, tried = texts.notna().values.copy(), set()
+    while is_left.any():
+        left = texts[is_left]
+        form = next(formats, None) if formats is not None else _next_format(left, order, tried)
+        if form is None:
+            break
+        tried.add(form)
+        found = _of_one_format(pandas, left, form)
+        problems.note_out_of_range(texts.name, left[found.isna()], form)
+        times[is_left] = found.values
+        is_left[is_left] = found.isna().values
+    return pandas.Series(times, index=texts.index, name=texts.name)
+
+
+def _next_format(texts, order, tried):
+    for text in texts:
+        form = format_of(text, order)
+        if form is not None and form not in tried:
+            return form
+    return None
+
+
+def _of_one_format(pandas, texts, form):
+    if not form.endswith("%z"):
+        return naive_times(pandas.to_datetime(texts, format=form, errors="coerce"))
+    zones = texts.str.extract(r"(Z|[+-]\d\d:?\d\d)$", expand=False)
+    bare = texts.where(zones.notna()).str.replace(r" ?(Z|[+-]\d\d:?\d\d)$", "", regex=True)
+    local = naive_times(pandas.to_datetime(bare, format=form[:-2].rstrip(), errors="coerce"))
+    return local - pandas.to_timedelta(zones.map(_minutes_ahead, na_action="ignore").astype("float64"), unit="m")
+
+
+def _minutes_ahead(zone):
+    """How far a zone such as +02:00 is ahead of UTC."""
+    if zone == "Z":
+        return 0
+    return (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
+
+
+def _stripped(series):
+    return series.map(lambda value: value.strip() if isinstance(value, str) else value, na_action="ignore") \
+        if series.dtype == object else series
+
+
+def _written_as_null(series, bad, kind):
+    """Which of the bad values say themselves that there is no value: blank ones, and nan among numbers."""
+    texts = series.where(bad, "").astype(str).str.strip().str.lower()
+    return texts.isin(["", "nan"] if kind in ("number", "float", "flag") else [""])
+
+
+_CONVERSIONS = {"bool": _bool, "datetime": _datetime, "flag": _flag, "float": _float, "long": _long,
+                "number": _number, "stream": _string, "string": _string}

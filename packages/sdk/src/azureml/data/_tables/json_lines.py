@@ -1,0 +1,70 @@
+import json
+
+from azureml.data._tables.conversion import converted
+from azureml.data._tables.first_rows import not_in_encoding, opened_text
+from azureml.data._tables.libraries import pandas_for
+from azureml.data._tables.parquet import plain
+from azureml.data.dataset_error_handling import DatasetExecutionError
+
+_ROWS_AT_ONCE = 20000
+
+
+class JsonLinesReader(object):
+    """Reads files with one JSON object a line; what lies deeper in an object stays a dict or list."""
+
+    def __init__(self, form, problems, wanted=None):
+        self._form, self._problems, self._wanted = form, problems, wanted
+
+    def read(self, path, rows=None):
+        """The frame of one file, at most so many rows of it; None where it has no rows."""
+        pandas = pandas_for("Reading JSON lines")
+        parts, objects = [], []
+        for found in self._objects(path):
+            if rows is not None and len(objects) + sum(map(len, parts)) >= rows:
+                break
+            objects.append(found)
+            if len(objects) == _ROWS_AT_ONCE:
+                parts.append(_frame(pandas, objects))
+                objects = []
+        if objects:
+            parts.append(_frame(pandas, objects))
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return pandas.concat(parts, ignore_index=True, sort=False)
+
+    def settled(self, frame):
+        for name in frame.columns:
+            kind = self._form["column_types"].get(name)
+            frame[name] = converted(plain(frame[name]), kind, self._problems) if kind else plain(frame[name])
+        return frame
+
+    def _objects(self, path):
+        try:
+            with opened_text(path, self._form) as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        found = self._object(line, number)
+                        if found is not None:
+                            yield found
+        except UnicodeError as error:
+            raise not_in_encoding(self._form, error)
+
+    def _object(self, line, number):
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            return found if self._wanted is None else {key: found[key] for key in found if key in self._wanted}
+        if self._form["invalid_lines"] == "drop":
+            return None
+        raise DatasetExecutionError("Line %d is no JSON object: %s. Pass invalid_lines='drop' to leave such lines out." % (
+            number, line.strip()[:200]), None)
+
+
+def _frame(pandas, objects):
+    names = {}
+    for found in objects:
+        names.update(dict.fromkeys(found))
+    return pandas.DataFrame.from_records(objects, columns=list(names)) if names else pandas.DataFrame(
+        index=range(len(objects)))

@@ -1,0 +1,46 @@
+from azureml.data._tables.conversion import converted, naive_times, with_nulls_as_none
+from azureml.data._tables.libraries import pandas_for, parquet_for
+from azureml.data.dataset_error_handling import DatasetExecutionError
+
+
+class ParquetReader(object):
+    """Reads the Parquet files of a table with the user's pyarrow, only the wanted columns and rows of each."""
+
+    def __init__(self, form, problems, wanted=None):
+        self._form, self._problems, self._wanted = form, problems, wanted
+
+    def read(self, path, rows=None):
+        pandas_for("Reading Parquet files")
+        pyarrow, parquet = parquet_for("Reading Parquet files")
+        try:
+            file = parquet.ParquetFile(path)
+            names = file.schema.to_arrow_schema().names
+            columns = names if self._wanted is None else [name for name in names if name in self._wanted]
+            table = self._table(pyarrow, file, columns, rows)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise DatasetExecutionError("A file cannot be read as Parquet: %s." % error, error)
+        return table.to_pandas(ignore_metadata=True, date_as_object=False)
+
+    def settled(self, frame):
+        for name in frame.columns:
+            kind = self._form["column_types"].get(name)
+            frame[name] = converted(plain(frame[name]), kind, self._problems) if kind else plain(frame[name])
+        return frame
+
+    @staticmethod
+    def _table(pyarrow, file, columns, rows):
+        if rows is None:
+            return file.read(columns=columns)
+        groups, count = [], 0
+        while count < rows and len(groups) < file.num_row_groups:
+            groups.append(file.read_row_group(len(groups), columns=columns))
+            count += groups[-1].num_rows
+        table = pyarrow.concat_tables(groups) if groups else file.read(columns=columns)
+        return table.slice(0, rows)
+
+
+def plain(series):
+    """The column with one of the types that SDK v1 gives: texts as objects, times without a zone, None for null."""
+    if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
+        return naive_times(series)
+    return with_nulls_as_none(series) if series.dtype.kind == "O" else series
