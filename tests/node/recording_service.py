@@ -4,8 +4,13 @@ import json
 import threading
 import time
 import urllib.parse
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from runyard.errors import RunyardError, to_wire
+from runyard.model.data import DataForAttempt, NetworkRules
+from runyard.planning.data_json import data_to_json
 
 WAIT_SECONDS = 20.0
 
@@ -19,6 +24,9 @@ class RecordingService:
         self.adopts: list[int] = []
         self.reports: list[dict] = []
         self.blobs: dict[str, bytes] = {}
+        self.data = DataForAttempt({}, {}, NetworkRules())
+        self.data_refusal: RunyardError | None = None
+        self.outputs: list[dict] = []
         self.largest_body = 0
         self.answers_cancel = False
         self.refuses_with: int | None = None
@@ -78,6 +86,11 @@ class RecordingService:
             case "POST", ["attempts", attempt_id, "report"]:
                 self.reports.append({**json.loads(body), "attempt_id": attempt_id})
                 return 200, {"cancel": self.answers_cancel}
+            case "GET", ["attempts", _, "data"]:
+                return self._data(stores_only=query.get("stores") == "1")
+            case "POST", ["attempts", _, "outputs"]:
+                self.outputs.append(json.loads(body))
+                return 200, {}
             case "GET", ["runs", _, "logs"]:
                 return 200, {name: len(content) for name, content in self.logs.items()}
             case "GET", ["runs", _, "journals"]:
@@ -91,6 +104,11 @@ class RecordingService:
             case "GET", ["blobs", name] if name in self.blobs:
                 return 200, self.blobs[name]
         return 404, {"code": "not_found", "problem": f"{method} {parts}", "hint": "", "facts": {}}
+
+    def _data(self, *, stores_only: bool) -> tuple[int, dict]:
+        if self.data_refusal is not None:
+            return self.data_refusal.status, to_wire(self.data_refusal)
+        return 200, data_to_json(replace(self.data, datasets={}) if stores_only else self.data)
 
     def _append(self, store: dict[str, bytes], name: str, offset: int, body: bytes) -> tuple[int, dict]:
         stored = store.get(name, b"")

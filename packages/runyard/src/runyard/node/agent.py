@@ -17,6 +17,7 @@ from pathlib import Path
 from runyard.errors import Json, RunyardError
 from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
 from runyard.node.attempt import AttemptFolder, attempt_folders
+from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
@@ -74,7 +75,8 @@ class Agent:
         beside.rename(self._home / "agent.json")
 
     def take_over(self) -> None:
-        """Look after the attempts that an earlier agent left."""
+        """Look after the attempts that an earlier agent left, and after mounts that nobody else looks after."""
+        sweep_left(self._home)
         for folder in attempt_folders(self._home):
             self._start(folder)
 

@@ -30,6 +30,10 @@ class AttemptFolder:
         self.std = self.root / "std"
         self.journals = self.root / "journals"
         self.uploads = self.root / "uploads"
+        self.data = self.root / "data"
+        self.mounts = home / "mounts" / self.root.name
+        self.node_log = self.std / "65_job_prep.txt"
+        """What the node has to say about the run's preparation and data; shown in the run's history."""
         self.supervisor_log = self.root / "supervisor.log"
 
     def exists(self) -> bool:

@@ -36,6 +36,16 @@ def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
     return Ending("failed", phase, error={"code": code, "message": message})
 
 
+def add_failure(ending: Ending, message: str) -> None:
+    """Something else went wrong as well: a completed run fails by it, a failed one's error names it too."""
+    if ending.outcome == "canceled":
+        ending.warnings.append(message)
+    elif ending.error is None:
+        ending.outcome, ending.error = "failed", {"code": "ServiceError", "message": message}
+    else:
+        ending.error["message"] = f"{ending.error['message'].rstrip('.')}. {message}"
+
+
 def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, disk_is_full: bool) -> Ending:
     """What the wait status of the script and the last of its log tell. A full disk may have swallowed the latter."""
     tail = last_of(log)
@@ -88,12 +98,21 @@ def last_of(log: Path) -> str:
         return ""
 
 
-def _killed(number: int, oom: bool) -> str:
+def said_of(status: int) -> str:
+    """How a process ended, by its wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    return f"exit code {code}" if code >= 0 else f"killed by signal {_named(-code)}"
+
+
+def _named(number: int) -> str:
     try:
-        name = signal.Signals(number).name
+        return f"{number} ({signal.Signals(number).name})"
     except ValueError:
-        name = "an unnamed signal"
-    killed = f"User program was killed by signal {number} ({name})"
+        return f"{number} (an unnamed signal)"
+
+
+def _killed(number: int, oom: bool) -> str:
+    killed = f"User program was killed by signal {_named(number)}"
     if oom:
         return f"{killed}: the machine ran out of memory. Use smaller batches or a larger machine."
     if number == signal.SIGKILL:

@@ -20,7 +20,8 @@ def start_script(folder: AttemptFolder, plan: LaunchPlan, spec: ProcessSpec, pre
     variables = script_variables(folder, plan, spec, prepared, sdk)
     log = log_file(folder, spec)
     with log.open("ab", buffering=0) as output:
-        for line in (*(plan.notices if spec.rank == 0 else ()), *_of_other_sdk(prepared)):
+        notices = (*plan.notices, *prepared.data.notices) if spec.rank == 0 else ()
+        for line in (*notices, *_of_other_sdk(prepared)):
             output.write(f"{line}\n".encode())
         process = subprocess.Popen(
             script_command(plan, spec, prepared, variables),
@@ -46,7 +47,7 @@ def script_command(plan: LaunchPlan, spec: ProcessSpec, prepared: Prepared, vari
     # Longest first: one placeholder may be the beginning of another.
     for item in sorted(plan.data, key=lambda item: len(item.placeholder), reverse=True):
         if item.placeholder:
-            words = [word.replace(item.placeholder, prepared.data[item.name]) for word in words]
+            words = [word.replace(item.placeholder, prepared.data.paths[item.name]) for word in words]
     if spec.command[0] != "{python}":
         return words
     return [
@@ -61,7 +62,7 @@ def script_variables(
     """The whole environment of the script: nothing of the supervisor's own gets in. `sdk` comes first on its path."""
     variables = {**plan.env, **spec.env}
     for item in plan.data:
-        variables.update(dict.fromkeys(item.variables, prepared.data[item.name]))
+        variables.update(dict.fromkeys(item.variables, prepared.data.paths[item.name]))
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(sdk), variables.get("PYTHONPATH", ""))))
     variables["PATH"] = os.pathsep.join((str(Path(prepared.python).parent), variables.get("PATH") or os.defpath))
     return {

@@ -5,11 +5,12 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
-from runyard.errors import Json, RunyardError, StorageFull, from_wire
+from runyard.errors import DataFailed, Json, RunyardError, StorageFull, from_wire
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
+T = TypeVar("T")
 _RETRIED = {401, 408, 425, 429}
 
 
@@ -40,9 +41,11 @@ class ServiceClient:
         status, answer = self._exchange(method, f"/api/v1{path}", body, headers)
         if status < 400:
             return answer
-        if status in _RETRIED or status >= 500:
+        refusal = _refusal(status, answer)
+        # Data that cannot be reached is no fault of the service, which has tried for long already.
+        if (status in _RETRIED or status >= 500) and not isinstance(refusal, DataFailed):
             raise ServiceAway(_words(status, answer), is_full=status == StorageFull.status)
-        raise _refusal(status, answer)
+        raise refusal
 
     def ask(self, method: str, path: str, body: Json | None = None) -> Json:
         """The same with JSON both ways."""
@@ -104,13 +107,12 @@ class ServiceClient:
         return http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port or 80, timeout=self._timeout)
 
 
-def patiently(request: Callable[[], None]) -> None:
+def patiently(request: Callable[[], T]) -> T:
     """Make a request for as long as the service is away. For a process that has nothing else to do."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
-            request()
-            return
+            return request()
         except ServiceAway:
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

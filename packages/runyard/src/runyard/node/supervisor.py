@@ -11,16 +11,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runyard.environments.uv import UvEnvironments
-from runyard.errors import EnvironmentFailed
+from runyard.errors import EnvironmentFailed, Json
 from runyard.model.plan import LaunchPlan, ProcessSpec
+from runyard.mounting import kernel
 from runyard.node import ending as ends
 from runyard.node.attempt import RESERVE_BYTES, AttemptFolder
 from runyard.node.collection import OUTPUTS, Collection
 from runyard.node.courier import Courier, names_that_are_no_text
+from runyard.node.data.care import DataCare
 from runyard.node.deliveries import Deliveries
 from runyard.node.ending import Ending
+from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import EventLoop, now
-from runyard.node.preparation import Preparation, Prepared, prepared_at_once
+from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify, out_of_memory_kills
 from runyard.node.script import log_file, start_script
 from runyard.node.sdk_folder import ensure_sdk_folder
@@ -39,19 +42,27 @@ def supervise(home: Path, attempt_id: str, lock: int, sdk: Path | None) -> None:
     SDK if the agent has found it."""
     folder = AttemptFolder(home, attempt_id)
     body = folder.read("plan.json")
-    if body is not None:
-        Supervisor(folder, plan_from_json(body), lock, sdk).run()
+    if body is None:
+        return
+    plan = plan_from_json(body)
+    # Before anything else: threads and watches would stay with the mounts of everybody.
+    has_own_mounts = bool(plan.data) and kernel.unshare_mounts()
+    Supervisor(folder, plan, lock, sdk, has_own_mounts=has_own_mounts).run()
 
 
 class Supervisor:
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None) -> None:
+    def __init__(
+        self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None, *, has_own_mounts: bool
+    ) -> None:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
+        self._has_own_mounts = has_own_mounts
         self._loop, self._watcher = EventLoop(), Watcher()
         client = ServiceClient(folder.home, plan.token)
         self._deliveries = Deliveries(plan.run_id, plan.attempt_id, client, self._want_cancel)
         self._courier = Courier(ServiceClient(folder.home, plan.token, timeout_seconds=3600), self._loop.wake)
         self._collection = Collection(folder, plan.run_id, self._watcher, self._deliveries, self._courier)
-        self._tree = ProcessTree(folder, self._wait_until, self._loop.has_children)
+        self._data = DataCare(folder, plan, self)
+        self._tree = ProcessTree(folder, self.wait_until, self._loop.has_children, lambda: self._data.mounts.pids)
         self._cancel_grace: float | None = None
 
     def run(self) -> None:
@@ -76,13 +87,15 @@ class Supervisor:
         """The end that an earlier supervisor left; None when the script was not started, so all can start over."""
         self._deliveries.resume_from_service()
         self._tree.end(self._plan.cancel_grace_seconds)
+        script_end = self._data.recall()
         result = self._folder.read("result.json")
         if result is not None:
             return Ending(**result)
         if self._folder.read("process.json") is None:
+            self._data.clear()
             return None
         message = "The node supervisor was killed while the script was running; its processes have been ended."
-        return ends.failed("Running", message)
+        return self._data.finish(script_end or ends.failed("Running", message))
 
     def _try_to_live(self) -> Ending | None:
         try:
@@ -99,28 +112,52 @@ class Supervisor:
             self._deliveries.report("prepared", environment_key=prepared.environment_key, lock=prepared.lock)
             self._deliver_all()
             return None
-        return self._run_in_held_environment(prepared)
+        self._data.take(prepared.data)
+        return self._data.finish(self._run_in_held_environment(prepared))
 
     def _prepare(self) -> Prepared | Ending:
         self._collection.watch()
         at_once = prepared_at_once(self._folder, self._plan)
         if at_once is not None:
             return at_once
-        preparation = Preparation(self._folder, self._plan, kept_out=self._lock, at_step=self._report_step)
-        self._loop.on_readable(preparation, preparation.read)
-        self._wait_until(lambda: preparation.is_over)
-        self._loop.forget(preparation)
-        preparation.close()
+        life = self._data.mounts.open_life() if self._plan.data else -1
+        mounting = Mounting(self._has_own_mounts, life)
+        step = "code"
+
+        def hear(news: Json) -> None:
+            nonlocal step
+            step = news.get("step", step)
+            self._deliveries.report("preparing", message=news.get("message") or _STEPS[step])
+
+        errand = self.run_errand(lambda tell: prepare(self._folder, self._plan, mounting, tell).to_json(), hear)
+        if life >= 0:
+            os.close(life)
+        if self._cancel_grace is not None:
+            return ends.canceled("Preparing")
+        if errand.done is not None:
+            return Prepared.from_json(errand.done)
+        died = {"code": "ServiceError", "message": f"The preparation of the run died in step '{step}'."}
+        return Ending("failed", "Preparing", error=errand.error or died)
+
+    def run_errand(self, work: Callable[[Tell], Json], on_news: Callable[[Json], None]) -> Errand:
+        """Work in a child until it is over, or a cancel came: then the child is ended with all others."""
+        errand = Errand(work, on_news, kept_out=(self._lock, *self._data.mounts.life))
+        self._loop.on_readable(errand, errand.read)
+        self.wait_until(lambda: errand.is_over)
+        self._loop.forget(errand)
+        errand.close()
         if self._cancel_grace is not None:
             self._tree.end(self._cancel_grace)
-            return ends.canceled("Preparing")
-        if preparation.done is not None:
-            return preparation.done
-        died = {"code": "ServiceError", "message": f"The preparation of the run died in step '{preparation.step}'."}
-        return Ending("failed", "Preparing", error=preparation.error or died)
+        return errand
 
-    def _report_step(self, step: str) -> None:
-        self._deliveries.report("preparing", message=_STEPS[step])
+    def is_canceled(self) -> bool:
+        return self._cancel_grace is not None
+
+    def exit_status(self, pid: int) -> int | None:
+        return self._loop.exit_status(pid)
+
+    def report_uploading(self, message: str) -> None:
+        self._deliveries.report("finalizing", message=message)
 
     def _run_in_held_environment(self, prepared: Prepared) -> Ending:
         """Nobody may prune the environment while the script uses it."""
@@ -145,7 +182,7 @@ class Supervisor:
         started_at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         self._deliveries.report("running", pid=next(iter(pids)), started_at=started_at, lock=prepared.lock)
         limit = self._plan.max_seconds
-        self._wait_until(lambda: self._is_decided(pids), None if limit is None else now() + limit)
+        self.wait_until(lambda: self._is_decided(pids), None if limit is None else now() + limit)
         if self._is_decided(pids):  # also when a cancel came in the same moment: it changed nothing
             ending = self._ended(pids, out_of_memory_kills() > kills_before)
             self._tree.end(self._plan.cancel_grace_seconds, strays=False)
@@ -173,6 +210,7 @@ class Supervisor:
         )
 
     def _finish(self, ending: Ending) -> None:
+        self._data.clear()
         self._folder.free_reserve()
         self._courier.is_final = True
         try:
@@ -195,12 +233,12 @@ class Supervisor:
 
     def _deliver_all(self) -> None:
         """Until the service has everything; for as long as that takes, unless the home folder is gone."""
-        self._wait_until(self._is_all_delivered, ignore_cancel=True)
+        self.wait_until(self._is_all_delivered, ignore_cancel=True)
 
     def _is_all_delivered(self) -> bool:
         return not self._deliveries.pending and self._courier.is_idle
 
-    def _wait_until(
+    def wait_until(
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
     ) -> None:
         """Go on with all that is going on until that, the deadline, or a cancel."""

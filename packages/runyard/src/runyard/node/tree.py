@@ -21,8 +21,15 @@ class WaitUntil(Protocol):
 class ProcessTree:
     """All processes of an attempt: those below its supervisor, and those that carry its name wherever they hang."""
 
-    def __init__(self, folder: AttemptFolder, wait_until: WaitUntil, has_children: Callable[[], bool]) -> None:
-        self._folder, self._wait_until, self._has_children = folder, wait_until, has_children
+    def __init__(
+        self,
+        folder: AttemptFolder,
+        wait_until: WaitUntil,
+        has_children: Callable[[], bool],
+        own: Callable[[], set[int]],
+    ) -> None:
+        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them."""
+        self._folder, self._wait_until, self._has_children, self._own = folder, wait_until, has_children, own
 
     def end(self, grace_seconds: float, *, strays: bool = True) -> None:
         """Ask every process to stop, kill what is left after the grace, and return when none is left.
@@ -56,8 +63,10 @@ class ProcessTree:
         return carrying("RUNYARD_ATTEMPT", self._folder.attempt_id, self._spared())
 
     def _spared(self) -> set[int]:
-        """The platform's own processes, which a script may have started: they serve other runs too."""
-        return {pid for name in ("service.json", "agent.json") if (pid := _pid_in(self._folder.home / name))}
+        """The platform's own processes, which a script may have started: they serve other runs too. And what serves
+        the run's mounts: a script that is asked to stop may still read and write there."""
+        platform = {pid for name in ("service.json", "agent.json") if (pid := _pid_in(self._folder.home / name))}
+        return platform | self._own()
 
 
 def _pid_in(file: Path) -> int | None:

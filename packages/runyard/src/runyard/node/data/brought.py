@@ -1,0 +1,47 @@
+from dataclasses import asdict, dataclass, field
+
+from runyard.errors import Json
+from runyard.node.data.marks import Marks
+from runyard.node.processes import ProcessId
+
+
+@dataclass
+class Upload:
+    """A folder or file of the attempt whose content goes to a datastore when the script has ended."""
+
+    path: str
+    prefix: str
+    """Where on the datastore."""
+    overwrite: bool
+    seen: Marks | None = None
+    """Of files that were brought: only what is other, or new, goes back. None when all is the script's own."""
+
+
+@dataclass
+class Brought:
+    """What an attempt has been given of its data, by the names of its items.
+
+    It lies in a file of the attempt: no credential is in it.
+    """
+
+    paths: dict[str, str] = field(default_factory=dict)
+    """What arguments and variables get."""
+    notices: list[str] = field(default_factory=list)
+    """What is other than when a dataset was made: for the head of the run's log, and warnings."""
+    warnings: list[str] = field(default_factory=list)
+    uploads: dict[str, Upload] = field(default_factory=dict)
+    served: list[str] = field(default_factory=list)
+    """Those that the mount process serves."""
+    served_writable: list[str] = field(default_factory=list)
+    """Those of them that the script may write to."""
+    mount_process: ProcessId | None = None
+
+    def to_json(self) -> Json:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Json) -> "Brought":
+        process = body["mount_process"]
+        uploads = {name: Upload(**upload) for name, upload in body["uploads"].items()}
+        known = None if process is None else ProcessId(**process)
+        return cls(**{**body, "uploads": uploads, "mount_process": known})

@@ -1,0 +1,87 @@
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.datastores.opening import open_store
+from runyard.errors import DataFailed
+from runyard.model.data import DataForAttempt, SourceFile
+from runyard.model.plan import DataItem
+from runyard.node.data.laying import inside
+from runyard.node.data.place import Place, naming
+from runyard.node.data.progress import TransferProgress
+from runyard.ports.data import DataStore
+from runyard.transfers import BlockCache, cache_limit, download
+
+CACHE = "data-cache"
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Files to bring for an item, laid below `root` by their paths."""
+
+    item: DataItem
+    root: Path
+    files: Sequence[SourceFile] | None = None
+    """None stands for what its datastore has at its path, laid by the whole paths there."""
+    may_be_empty: bool = False
+
+
+def fetch_all(fetches: Sequence[Fetch], data: DataForAttempt, place: Place) -> None:
+    """Have every file at its place, whole. Raises RunyardError naming the item whose file cannot be had."""
+    stores = OpenStores(data)
+    found = [(fetch, _files(fetch, stores)) for fetch in fetches]
+    sizes = [file.size for _, files in found for file in files]
+    known = [size for size in sizes if size is not None]
+    total = sum(known) if len(known) == len(sizes) else None
+    progress = TransferProgress("Fetching data", total, place.message, place.say)
+    folder = place.folder.home / CACHE
+    for fetch, files in found:
+        with naming(fetch.item):
+            fetch.root.mkdir(parents=True, exist_ok=True)
+            pairs = [(file, fetch.root / inside(file.path)) for file in files]
+            names = {file.store for file in files}
+            download(pairs, {name: stores[name] for name in names}, BlockCache(folder, cache_limit(folder)), progress)
+            place.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
+
+
+def files_at(store: DataStore, name: str, path: str) -> Iterator[SourceFile]:
+    """The file at that path of a datastore, or all below that folder; their paths are those on the datastore."""
+    for found in store.list(path):
+        if not path or found.path == path or found.path.startswith(f"{path}/"):
+            yield SourceFile(found.path, name, found.path, found.size, found.etag, found.is_ranged)
+
+
+class OpenStores(Mapping[str, DataStore]):
+    """The stores of an attempt by their names, each opened when it is first asked for.
+
+    Not for a process that will fork another one which uses stores: some hold threads.
+    """
+
+    def __init__(self, data: DataForAttempt) -> None:
+        self._data = data
+        self._opened: dict[str, DataStore] = {}
+
+    def __getitem__(self, name: str) -> DataStore:
+        if name not in self._opened:
+            self._opened[name] = open_store(self._data.stores[name], self._data.network)
+        return self._opened[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data.stores)
+
+    def __len__(self) -> int:
+        return len(self._data.stores)
+
+
+def _files(fetch: Fetch, stores: OpenStores) -> Sequence[SourceFile]:
+    if fetch.files is not None:
+        return fetch.files
+    item = fetch.item
+    with naming(item):
+        files = list(files_at(stores[item.datastore], item.datastore, item.path))
+        if not files and not fetch.may_be_empty:
+            raise DataFailed(
+                f"there is nothing at {item.path!r} in datastore {item.datastore!r}.",
+                hint="Upload the files first, or correct the path.",
+            )
+    return files

@@ -1,0 +1,107 @@
+"""What a script has written goes to its datastores, and the service hears of finished outputs."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from runyard.errors import Json
+from runyard.model.plan import DataItem, LaunchPlan
+from runyard.node.attempt import AttemptFolder
+from runyard.node.data.asking import ANSWER_SECONDS, ask_for_data
+from runyard.node.data.brought import Brought, Upload
+from runyard.node.data.fetching import OpenStores, files_at
+from runyard.node.data.marks import mark_of
+from runyard.node.data.place import named, naming
+from runyard.node.data.progress import TransferProgress
+from runyard.node.errand import Tell
+from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.ports.data import DataStore
+from runyard.transfers import upload
+
+_NAMED_IN_WARNING = 5
+
+
+def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, tell: Tell, *, ended_well: bool) -> Json:
+    """Upload what the script has left to be uploaded, and tell the service which outputs are whole; gives warnings.
+
+    Safe to repeat. Raises RunyardError naming the item that could not be stored.
+    """
+    client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
+    data = ask_for_data(client, plan.attempt_id, stores_only=True)
+    with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
+        warnings = upload_all(plan.data, brought, OpenStores(data), partial(print, file=log), tell)
+    _tell_of_outputs(plan, OpenStores(data), client, ended_well=ended_well)
+    return {"warnings": warnings}
+
+
+def upload_all(
+    items: Sequence[DataItem], brought: Brought, stores: OpenStores, say: Callable[[str], None], tell: Tell
+) -> list[str]:
+    wishes = [(item, brought.uploads[item.name]) for item in items if item.name in brought.uploads]
+    found = [(item, wish, _files(wish, item.globs)) for item, wish in wishes]
+    total = sum(file.stat().st_size for _, _, files in found for file, _ in files)
+    progress = TransferProgress("Uploading data", total, lambda text: tell({"message": text}), say)
+    warnings: list[str] = []
+    for item, wish, files in found:
+        with naming(item):
+            warnings += _upload(item, wish, files, stores[item.datastore], progress)
+            say(f"{item.name}: {len(files)} files to datastore {item.datastore!r}.")
+    return warnings
+
+
+def _tell_of_outputs(plan: LaunchPlan, stores: OpenStores, client: ServiceClient, *, ended_well: bool) -> None:
+    address = f"/attempts/{quoted(plan.attempt_id)}/outputs"
+    for item in plan.data:
+        if item.kind != "output":
+            continue
+        with naming(item):
+            sizes = [file.size or 0 for file in files_at(stores[item.datastore], item.datastore, item.path)]
+            body = {"name": item.name, "files": len(sizes), "bytes": sum(sizes), "registers": ended_well}
+            patiently(partial(client.ask, "POST", address, body))
+
+
+def _upload(
+    item: DataItem, wish: Upload, files: Sequence[tuple[Path, str]], store: DataStore, progress: TransferProgress
+) -> list[str]:
+    if not files and wish.seen is None and item.kind == "reference":
+        return [f"{named(item)}: nothing was written at {wish.path}, so nothing was uploaded."]
+    left: list[str] = []
+    if not wish.overwrite:
+        there = {found.path for found in store.list(wish.prefix)}
+        left = [target for _, target in files if target in there]
+        files = [pair for pair in files if pair[1] not in there]
+    upload(files, store, overwrite=wish.overwrite, progress=progress)
+    if not left:
+        return []
+    shown = ", ".join(left[:_NAMED_IN_WARNING]) + (", ..." if len(left) > _NAMED_IN_WARNING else "")
+    return [
+        f"{named(item)}: {len(left)} files were on datastore {item.datastore!r} already and are left as they were, "
+        f"since overwrite is not set: {shown}."
+    ]
+
+
+def _files(wish: Upload, globs: Sequence[str]) -> list[tuple[Path, str]]:
+    """Each file that the script has left there, with its path on the datastore."""
+    root = Path(wish.path)
+    if root.is_file():
+        is_its_name = Path(wish.prefix).suffix == root.suffix != ""
+        return [(root, wish.prefix if is_its_name else _joined(wish.prefix, root.name))]
+    found = _below(root) if not globs else {file for glob in globs for at in root.glob(glob) for file in _below(at)}
+    files = []
+    for file in sorted(found):
+        path = file.relative_to(root).as_posix()
+        if wish.seen is None or wish.seen.get(path) != mark_of(file):
+            files.append((file, _joined(wish.prefix, path)))
+    return files
+
+
+def _below(root: Path) -> Iterator[Path]:
+    if root.is_file():
+        yield root
+    for folder, _, names in os.walk(root):
+        yield from (file for name in names if (file := Path(folder, name)).is_file())
+
+
+def _joined(prefix: str, path: str) -> str:
+    return f"{prefix}/{path}" if prefix else path

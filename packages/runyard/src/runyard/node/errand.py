@@ -1,0 +1,87 @@
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from runyard.errors import Json, RunyardError
+from runyard.node.processes import die_with_parent
+
+Tell = Callable[[Json], None]
+
+
+class Errand:
+    """Work that a child of the supervisor does, which can therefore go on listening, and end it at any moment.
+
+    `fileno` is readable when there is news for `read`. Once `is_over`, `done` has what the work gave, or `error`
+    why it gave nothing; neither is set when the child was killed.
+    """
+
+    def __init__(
+        self, work: Callable[[Tell], Json], on_news: Callable[[Json], None], *, kept_out: Sequence[int]
+    ) -> None:
+        """`kept_out` are descriptors that the child must not hold, such as the attempt's lock."""
+        self.done: Json | None = None
+        self.error: Json | None = None
+        self.is_over = False
+        self._on_news, self._unread = on_news, b""
+        self._pipe, write_end = os.pipe2(os.O_CLOEXEC)
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for descriptor in (self._pipe, *kept_out):
+                os.close(descriptor)
+            _be_the_child(work, write_end, parent)
+        os.close(write_end)
+        os.set_blocking(self._pipe, False)
+
+    def fileno(self) -> int:
+        return self._pipe
+
+    def read(self) -> None:
+        """Take in the news."""
+        try:
+            while piece := os.read(self._pipe, 1 << 16):
+                self._unread += piece
+        except BlockingIOError:
+            pass
+        else:
+            self.is_over = True
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            self._take(json.loads(line))
+
+    def close(self) -> None:
+        os.close(self._pipe)
+
+    def _take(self, news: Json) -> None:
+        if "done" in news:
+            self.done = news["done"]
+        elif "error" in news:
+            self.error = news["error"]
+        else:
+            self._on_news(news)
+
+
+def _be_the_child(work: Callable[[Tell], Json], pipe: int, parent: int) -> None:
+    die_with_parent(parent)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with os.fdopen(pipe, "w", encoding="utf-8") as news:
+        try:
+            done = work(lambda body: _tell(news, body))
+            _tell(news, {"done": done})
+        except RunyardError as e:
+            _tell(news, {"error": {"code": "UserError", "message": str(e)}})
+        except BaseException as e:  # the supervisor must hear of everything
+            traceback.print_exc(file=sys.stderr)
+            _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {e}"}})
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _tell(news: IO[str], body: Json) -> None:
+    news.write(json.dumps(body) + "\n")
+    news.flush()
