@@ -1,7 +1,7 @@
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address
+from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from runyard.errors import DataFailed, InvalidArgument
@@ -10,55 +10,52 @@ MAX_CHARACTERS = 8192
 PORTS = {"http": 80, "https": 443}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = re.compile(r"[a-z0-9._~-]{1,253}")
-_PATH_SAFE = "%/:=&~+!$,;'@()*[]|"
-_QUERY_SAFE = _PATH_SAFE + "?"
+_SAFE = "%/:=&~+!$,;'@()*[]|"
+_PLAIN = re.compile(r"(https?://[^/?#]+)(/[A-Za-z0-9_.~%/:=&+!$,;'@()*-]*)(?:\?([A-Za-z0-9_.~%/:=&+!$,;'@()*?-]*))?")
 
 
-@dataclass(frozen=True)
-class Address:
-    """A web address as it is asked for; `shown` is what messages may hold of it."""
+class Address(NamedTuple):
+    """A web address as it is asked for, quoted."""
 
     scheme: str
     host: str
     port: int
     path: str
-    target: str
-    """Path and query, quoted: the part that follows GET."""
-    shown: str
+    query: str
+
+    @property
+    def target(self) -> str:
+        """What follows GET."""
+        return f"{self.path}?{self.query}" if self.query else self.path
 
     @property
     def authority(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
+    @property
+    def shown(self) -> str:
+        """What messages may hold of it: a query may hold a signature, which is a secret."""
+        return f"{self.scheme}://{self.authority}{self.path}"
 
-@lru_cache(maxsize=4096)
+
 def parse_address(url: str) -> Address:
     """InvalidArgument unless it is a http(s) address without user name and password. The message holds no query."""
     if len(url) > MAX_CHARACTERS:
         raise InvalidArgument(
             f"A web address has at most {MAX_CHARACTERS} characters, got {len(url)}: {_without_query(url)[:80]!r}..."
         )
+    plain = _PLAIN.fullmatch(url)
+    if plain:
+        return Address(*_parse_origin(plain[1]), plain[2], plain[3] or "")
     if _CONTROL.search(url):
         raise InvalidArgument(f"The web address {_without_query(url)!r} holds a control character. Quote it as %0A.")
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise InvalidArgument(f"{_without_query(url)!r} is no web address: {error}.") from None
-    if parts.scheme not in PORTS or not host:
-        raise InvalidArgument(f"{_without_query(url)!r} is no web address; one begins with http:// or https://.")
-    if "@" in parts.netloc:
-        raise InvalidArgument(
-            f"The address of {host} holds a user name or password, which every log and dataset would show.",
-            hint="Take it out; register a datastore to use credentials.",
-        )
-    host = _checked_host(host)
-    path = quote(parts.path, safe=_PATH_SAFE) or "/"
-    query = "?" + quote(parts.query, safe=_QUERY_SAFE) if parts.query else ""
-    named = f"[{host}]" if ":" in host else host
-    shown = f"{parts.scheme}://{named}{f':{port}' if port else ''}{parts.path}"
-    return Address(parts.scheme, host, port or PORTS[parts.scheme], path, path + query, shown)
+    origin = _parse_origin(f"{parts.scheme}://{parts.netloc}")
+    return Address(*origin, quote(parts.path, safe=_SAFE) or "/", quote(parts.query, safe=_SAFE + "?"))
 
 
 def redirected(address: Address, location: str) -> Address:
@@ -71,6 +68,23 @@ def redirected(address: Address, location: str) -> Address:
             f"{address.shown} redirects to an address that cannot be followed: {error}",
             hint="Name the address of the file itself.",
         ) from None
+
+
+@lru_cache(maxsize=1024)
+def _parse_origin(text: str) -> tuple[str, str, int]:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise InvalidArgument(f"{_without_query(text)!r} begins no web address: {error}.") from None
+    if parts.scheme not in PORTS or not host:
+        raise InvalidArgument(f"{_without_query(text)!r} is no web address; one begins with http:// or https://.")
+    if "@" in parts.netloc:
+        raise InvalidArgument(
+            f"The address of {host} holds a user name or password, which every log and dataset would show.",
+            hint="Take it out; register a datastore to use credentials.",
+        )
+    return parts.scheme, _checked_host(host), PORTS[parts.scheme] if port is None else port
 
 
 def _without_query(url: str) -> str:

@@ -1,7 +1,7 @@
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from runyard.web.troubles import Broken
 
@@ -11,8 +11,7 @@ _NUMBER = re.compile(r"[0-9]{1,19}")
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
 
-@dataclass(frozen=True)
-class ContentRange:
+class ContentRange(NamedTuple):
     """The part that an answer holds, from `start` up to and without `end`; the whole's size where it is told."""
 
     start: int
@@ -20,30 +19,15 @@ class ContentRange:
     size: int | None
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Status and fields of an answer; names are lower-case."""
 
     status: int
     is_http_11: bool
     fields: dict[str, str]
-
-    @property
-    def length(self) -> int | None:
-        """Content-Length."""
-        text = self.fields.get("content-length")
-        if text is None:
-            return None
-        if not _NUMBER.fullmatch(text):
-            raise Broken(f"the server sends the Content-Length {text[:40]!r}")
-        return int(text)
-
-    @property
-    def is_chunked(self) -> bool:
-        coding = self.fields.get("transfer-encoding", "").lower()
-        if coding not in ("", "identity", "chunked"):
-            raise Broken(f"the server sends the Transfer-Encoding {coding[:40]!r}, which was not asked for")
-        return coding == "chunked"
+    length: int | None
+    """Content-Length."""
+    is_chunked: bool
 
     @property
     def keeps_alive(self) -> bool:
@@ -91,21 +75,32 @@ class Head:
 
 
 def parse_head(raw: bytes) -> Head:
-    """Broken when it is no answer of HTTP/1.x."""
-    first, *lines = raw.decode("latin-1").split("\n")
-    match = _STATUS_LINE.match(first.rstrip("\r"))
+    """Broken when it is no answer of HTTP/1.x, or does not say clearly where its body ends."""
+    first, *lines = raw.decode("latin-1").split("\r\n")
+    match = _STATUS_LINE.match(first)
     if not match:
         raise Broken("what the server sends is no answer of HTTP/1.1")
     fields: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        name, value = name.lower(), value.strip(" \t\r")
-        if not colon or name != name.strip() or not name:
+        name, value = name.lower(), value.strip()
+        if not colon or " " in name or "\n" in line:
             raise Broken("the server sends malformed headers")
-        if name not in fields:
-            fields[name] = value
-        elif name != "content-length":
-            fields[name] += f", {value}"
-        elif fields[name] != value:
-            raise Broken("the server sends two lengths")
-    return Head(int(match[2]), match[1] == "1", fields)
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
+    return Head(int(match[2]), match[1] == "1", fields, _length(fields), _is_chunked(fields))
+
+
+def _length(fields: dict[str, str]) -> int | None:
+    text = fields.get("content-length")
+    if text is None:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise Broken(f"the server sends the Content-Length {text[:40]!r}")
+    return int(text)
+
+
+def _is_chunked(fields: dict[str, str]) -> bool:
+    coding = fields.get("transfer-encoding", "").lower()
+    if coding not in ("", "identity", "chunked"):
+        raise Broken(f"the server sends the Transfer-Encoding {coding[:40]!r}, which was not asked for")
+    return coding == "chunked"

@@ -1,7 +1,6 @@
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Hashable
+from types import TracebackType
+from typing import Self, TypeVar
 
 from runyard.errors import DataFailed
 from runyard.model.data import NetworkRules
@@ -18,12 +17,23 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _SAME_ALWAYS = "Accept: */*\r\nAccept-Encoding: identity\r\nUser-Agent: runyard\r\n"
 
 
-@dataclass(frozen=True)
 class Answer:
-    address: Address
-    """Where it came from, after redirects."""
-    head: Head
-    body: Body
+    """A server's answer, in a `with`: at its end the connection is kept if the body was read to its end."""
+
+    def __init__(self, pool: Pool, origin: Hashable, connection: Connection, head: Head, body: Body) -> None:
+        self.head, self.body = head, body
+        self._pool, self._origin, self._connection = pool, origin, connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.body.skip()
+        if self.body.is_finished and self.head.keeps_alive and not self._connection.buffered:
+            self._pool.give(self._origin, self._connection)
+        else:
+            self._connection.close()
 
 
 class Client:
@@ -36,25 +46,28 @@ class Client:
 
     def patiently(self, address: Address, attempt: Callable[[], T]) -> T:
         """Try until it does not end in Broken; Unreachable after `retry_seconds` of trouble."""
+        try:
+            return attempt()
+        except Broken as first:
+            trouble = first
         patience = Patience(address.shown, self._rules)
         while True:
+            patience.wait(trouble)
             try:
                 return attempt()
-            except Broken as trouble:
-                patience.wait(trouble)
+            except Broken as next_one:
+                trouble = next_one
 
-    @contextmanager
-    def ask(self, method: str, address: Address, headers: Mapping[str, str]) -> Iterator[Answer]:
-        """One try, redirects followed. The status is any but a redirect's. The connection is kept for other requests
-        if the body was read to its end."""
+    def ask(self, method: str, address: Address, headers: str = "") -> Answer:
+        """One try, redirects followed: the status is any but a redirect's. `headers` are whole lines."""
         asked = address
         for _ in range(self._rules.max_redirects + 1):
-            with self._asked(method, asked, headers) as answer:
-                location = answer.head.fields.get("location")
-                if answer.head.status not in _REDIRECTS or not location:
-                    yield answer
-                    return
-            asked = redirected(asked, location)
+            answer = self._ask(method, asked, headers)
+            location = answer.head.fields.get("location")
+            if answer.head.status not in _REDIRECTS or not location:
+                return answer
+            with answer:
+                asked = redirected(asked, location)
         raise DataFailed(
             f"{address.shown} redirects more than {self._rules.max_redirects} times, at last to {asked.shown}.",
             hint="Name the address of the file itself.",
@@ -64,27 +77,24 @@ class Client:
         """Drop the kept connections; the client can be used again."""
         self._pool.close()
 
-    @contextmanager
-    def _asked(self, method: str, address: Address, headers: Mapping[str, str]) -> Iterator[Answer]:
+    def _ask(self, method: str, address: Address, headers: str) -> Answer:
         proxy = self._dialer.proxy_of(address)
-        login = {"Proxy-Authorization": proxy.authorization} if proxy and proxy.authorization else {}
-        is_relayed = proxy is not None and address.scheme == "http"
-        origin = proxy if is_relayed else (proxy, address.scheme, address.host, address.port)
-        request = _request(method, address, {**headers, **login} if is_relayed else headers, whole=is_relayed)
-        connection, head = self._exchange(origin, address, request)
-        is_kept = False
+        origin: Hashable = (address.scheme, address.host, address.port, proxy)
+        target = address.target
+        if proxy and address.scheme == "http":
+            origin = proxy
+            target = f"http://{address.authority}{target}"
+            headers += f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
+        request = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{headers}\r\n"
+        connection, head = self._exchange(origin, address, request.encode("latin-1"))
         try:
-            body = body_of(head, method, connection)
+            answer = Answer(self._pool, origin, connection, head, body_of(head, method, connection))
             if proxy and head.status == 407:
-                raise proxy_refuses(address, proxy, 407)
-            yield Answer(address, head, body)
-            body.skip()
-            is_kept = body.is_finished and head.keeps_alive and not connection.buffered
-        finally:
-            if is_kept:
-                self._pool.give(origin, connection)
-            else:
-                connection.close()
+                raise proxy_refuses(address, proxy, head.status)
+            return answer
+        except BaseException:
+            connection.close()
+            raise
 
     def _exchange(self, origin: Hashable, address: Address, request: bytes) -> tuple[Connection, Head]:
         while True:
@@ -96,10 +106,3 @@ class Client:
             except BaseException:
                 connection.close()
                 raise
-
-
-def _request(method: str, address: Address, headers: Mapping[str, str], *, whole: bool) -> bytes:
-    target = f"{address.scheme}://{address.authority}{address.target}" if whole else address.target
-    given = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    text = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{given}\r\n"
-    return text.encode("ascii")

@@ -68,7 +68,7 @@ def targets_of(address: Address, rules: NetworkRules) -> list[Target]:
 def proxy_targets(host: str, port: int) -> list[Target]:
     """The addresses of a proxy, which may be private but not link-local."""
     trusted = NetworkRules(allow_private=True)
-    return targets_of(Address("http", host, port, "/", "/", f"the proxy {host}:{port}"), trusted)
+    return targets_of(Address("http", host, port, "/", ""), trusted)
 
 
 def why_refused(text: str, rules: NetworkRules) -> str:

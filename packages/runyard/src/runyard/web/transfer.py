@@ -59,8 +59,9 @@ class Transfer:
                 patience.wait(trouble)
 
     def _once(self, file: BinaryIO) -> StoredFile:
-        resumes = {"Range": f"bytes={self._got}-", "If-Range": self._validator} if self._got and self._validator else {}
-        with self._client.ask("GET", self._address, resumes) as answer:
+        resumes = self._got and self._validator
+        headers = f"Range: bytes={self._got}-\r\nIf-Range: {self._validator}\r\n" if resumes else ""
+        with self._client.ask("GET", self._address, headers) as answer:
             head = answer.head
             size = self._begin(file, answer)
             for piece in self._pieces(answer, size):
