@@ -46,8 +46,8 @@ def _compared(left, sign, right):
     try:
         found = getattr(left, _COMPARISONS[sign])(right)
     except TypeError:
-        raise UserErrorException("Column %r holds %s values, which cannot be compared with %r by %s. Give it another type "
-                                 "with set_column_types." % (left.name, left.dtype, right, sign))
+        raise UserErrorException("Column %r holds %s values, which cannot be compared with %r by %s. Give it another "
+                                 "type with set_column_types." % (left.name, left.dtype, right, sign))
     return found & left.notna() if sign == "!=" else found
 
 

@@ -86,13 +86,18 @@ class DelimitedReader(object):
     def _read_csv(self, pandas, path, skipped, rows):
         kinds = {name: object for name in self._names if not self._is_read_as_number(name)}
         kinds[_SPARE] = "category"
-        wanted = self._wanted and (lambda name: name in self._wanted)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later
             return pandas.read_csv(
                 path, sep=self._form["separator"], header=None, names=self._names + [_SPARE], skiprows=skipped,
-                nrows=rows, dtype=kinds, usecols=wanted, keep_default_na=False, na_values=[""],
+                nrows=rows, dtype=kinds, usecols=self._used(), keep_default_na=False, na_values=[""],
                 encoding=ENCODINGS[self._form["encoding"]])
+
+    def _used(self):
+        """Of the columns those that are wanted, at least one for the count of rows; None for all."""
+        if self._wanted is None:
+            return None
+        return [name for name in self._names if name in self._wanted] or self._names[:1]
 
     def _is_read_as_number(self, name):
         kind = self._types[name]

@@ -7,7 +7,8 @@ _NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinit
 _CLOCK = (r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?P<part>\.\d{1,9})?)?"
           r"(?P<half> ?[AaPp][Mm])?(?P<zone> ?(?:Z|[+-]\d{2}:?\d{2}))?)?\Z")
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<mark>[-/])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})" + _CLOCK, re.ASCII)
-_MONTH_FIRST = re.compile(r"(?P<month>\d{1,2})(?P<mark>[-/])(?P<day>\d{1,2})(?P=mark)(?P<year>\d{4})" + _CLOCK, re.ASCII)
+_MONTH_FIRST = re.compile(r"(?P<month>\d{1,2})(?P<mark>[-/])(?P<day>\d{1,2})(?P=mark)(?P<year>\d{4})" + _CLOCK,
+                          re.ASCII)
 _DAY_FIRST = re.compile(r"(?P<day>\d{1,2})(?P<mark>[-/])(?P<month>\d{1,2})(?P=mark)(?P<year>\d{4})" + _CLOCK, re.ASCII)
 _ORDERS = (("year", _YEAR_FIRST), ("month", _MONTH_FIRST), ("day", _DAY_FIRST))
 _DATE_PARTS = {"year": ("%Y", "%m", "%d"), "month": ("%m", "%d", "%Y"), "day": ("%d", "%m", "%Y")}

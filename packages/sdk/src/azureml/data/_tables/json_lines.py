@@ -58,8 +58,8 @@ class JsonLinesReader(object):
             return found if self._wanted is None else {key: found[key] for key in found if key in self._wanted}
         if self._form["invalid_lines"] == "drop":
             return None
-        raise DatasetExecutionError("Line %d is no JSON object: %s. Pass invalid_lines='drop' to leave such lines out." % (
-            number, line.strip()[:200]), None)
+        raise DatasetExecutionError("Line %d is no JSON object: %s. Pass invalid_lines='drop' to leave such lines "
+                                    "out." % (number, line.strip()[:200]), None)
 
 
 def _frame(pandas, objects):

@@ -15,7 +15,8 @@ class ParquetReader(object):
         try:
             file = parquet.ParquetFile(path)
             names = file.schema.to_arrow_schema().names
-            columns = names if self._wanted is None else [name for name in names if name in self._wanted]
+            columns = names if self._wanted is None else [
+                name for name in names if name in self._wanted] or names[:1]  # one, for the count of rows
             table = self._table(pyarrow, file, columns, rows)
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise DatasetExecutionError("A file cannot be read as Parquet: %s." % error, error)

@@ -47,7 +47,7 @@ def _files(dataset):
 
 
 def _without_needless(pandas, files, steps):
-    """Without the files of which the first filters keep no row, as their path alone tells; one stays for its columns."""
+    """Without files of which the first filters keep no row, as their paths alone tell; one stays for its columns."""
     places = pandas.DataFrame([dict(columns, **{_NUMBER: at}) for at, (_, columns) in enumerate(files)])
     for step in steps:
         if not columns_of(step) or not columns_of(step) <= set(places.columns):
@@ -67,8 +67,8 @@ def _frames(dataset, files, reader, folder, rows):
             continue
         for place, (name, value) in enumerate(columns):
             if name in frame.columns:
-                raise UserErrorException("The files have a column %r themselves, which include_path or partition_format "
-                                         "would make." % name)
+                raise UserErrorException("The files have a column %r themselves, which include_path or "
+                                         "partition_format would make." % name)
             frame.insert(place, name, value)
         yield frame
         if rows is not None:
