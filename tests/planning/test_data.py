@@ -5,7 +5,6 @@ import pytest
 from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 from runyard.planning.data import dataset_inputs, output_mechanisms, plan_data
-from runyard.planning.data_layout import fixed_part, path_in_dataset
 
 
 def _plan(**definition: Any) -> tuple[DataItem, ...]:
@@ -125,26 +124,3 @@ def test_what_is_not_put_together_as_data_is_refused_by_its_name(definition):
 def test_two_items_of_one_name_are_refused():
     with pytest.raises(InvalidArgument, match="'mnist'"):
         _plan(data={"mnist": _input()}, outputData={"mnist": _output()})
-
-
-@pytest.mark.parametrize(
-    ("url", "alone", "among_others"),
-    [
-        ("http://h:8/exdb/x.gz", "x.gz", "http%3A/%2Fh%3A8/exdb/x.gz"),
-        ("https://h/a%20b/c d", "c%20d", "https%3A/%2Fh/a%20b/c%20d"),
-        ("https://user:secret@h/x", "x", "https%3A/%2Fh/x"),
-        ("http://h/../..", "%2E%2E", "http%3A/%2Fh/%2E%2E/%2E%2E"),
-        ("http://h", "index", "http%3A/%2Fh/index"),
-        ("http://h/x.csv?part=1", "x.csv%3Fpart=1", "http%3A/%2Fh/x.csv%3Fpart=1"),
-    ],
-)
-def test_each_address_has_a_safe_place_in_its_dataset(url, alone, among_others):
-    assert path_in_dataset([url], url) == alone
-    assert path_in_dataset([url, "http://other/x"], url) == among_others
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fixed"), [("a/b/*.gz", "a/b"), ("a/**", "a"), ("**", ""), ("a/b.txt", "a/b.txt"), ("/a/", "a")]
-)
-def test_a_glob_begins_below_its_fixed_part(pattern, fixed):
-    assert fixed_part(pattern) == fixed

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from runyard.http.app import build_app
 from runyard.http.context import Services
 from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
-from runyard.node.data_cache import DataCache
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
@@ -54,6 +53,7 @@ from runyard.services.upkeep import Cache, Upkeep
 from runyard.services.workspaces import Workspaces
 from runyard.settings import Settings
 from runyard.stores.sql import Stores, open_stores
+from runyard.transfers import BlockCache, cache_limit
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -214,9 +214,17 @@ def _caches(home: Path) -> dict[str, Cache]:
     """What `runyard gc` may remove by its age alone."""
     environments = home / "environments"
     return {
-        "data-cache": DataCache(home / "data-cache").prune,
+        "data-cache": lambda older_than: _prune_blocks(home / "data-cache", older_than),
         "environments": lambda older_than: prune(environments, older_than=older_than),
     }
+
+
+def _prune_blocks(folder: Path, older_than: timedelta) -> list[str]:
+    cache = BlockCache(folder, cache_limit(folder))
+    try:
+        return cache.prune(older_than)
+    finally:
+        cache.close()
 
 
 def _asset_rules(base: Foundation, data: Data, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:

@@ -77,7 +77,10 @@ class Reports:
         return self._runs.move(run, RunStatus.RUNNING, started_at=started_at, environment_lock=lock, message="")
 
     def _finalizing(self, run: RunRecord, report: Report) -> RunRecord:
-        return self._runs.move(run, RunStatus.FINALIZING) if RunStatus.FINALIZING in NEXT[run.status] else run
+        message = str(report.get("message") or "")
+        if RunStatus.FINALIZING in NEXT[run.status]:
+            return self._runs.move(run, RunStatus.FINALIZING, message=message)
+        return self._runs.update(run.id, message=message) if message else run
 
     def _ended(self, run: RunRecord, report: Report) -> RunRecord:
         """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
@@ -118,4 +121,5 @@ class Reports:
 
 def _warnings(run: RunRecord, report: Report) -> list[str]:
     dropped = f"{run.dropped_points} logged points could not be written and were dropped."
-    return [*map(str, report.get("warnings") or ()), *([dropped] if run.dropped_points else [])]
+    told = (text for text in map(str, report.get("warnings") or ()) if text not in run.warnings)
+    return [*told, *([dropped] if run.dropped_points else [])]

@@ -79,6 +79,7 @@ def _service_lock(home: Path) -> Iterator[bool]:
 def _serve_alone(settings: Settings, keep: bool) -> None:
     # These take most of a cold start, and a starter that finds the lock taken needs none of them.
     from runyard.http.server import HttpServer, listen
+    from runyard.node.data.mount_points import sweep_left
     from runyard.services.secrets import private_file
     from runyard.wiring import build
 
@@ -109,6 +110,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     platform.app.state.keep = keep_running
     try:
         platform.services.store_files.forget_incoming()
+        sweep_left(home)
         platform.controller.start()
         write_private(home / "port", str(port))
         server.run(

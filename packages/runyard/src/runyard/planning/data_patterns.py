@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from runyard.errors import InvalidArgument
+
 GLOB_CHARACTERS = frozenset("*?[")
 ANY_DEPTH = "**"
 
@@ -36,32 +38,71 @@ def whole_folder(pattern: str) -> str | None:
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
-    """Tells whether a path is one that the pattern means; a folder means all files below it."""
-    pattern = pattern.strip("/")
-    if not pattern:
+    """Tells whether a path is one that the pattern means; a folder means all files below it.
+    No pattern takes long, however it is made. InvalidArgument for a '[]' that can match nothing."""
+    segments = [part for part in pattern.split("/") if part not in ("", ".")]
+    if not segments:
         return lambda name: True
-    segments, text = pattern.split("/"), ""
-    for segment in segments[:-1]:
-        text += "(?:.*/)?" if segment == ANY_DEPTH else _segment(segment) + "/"
-    text += ".*" if segments[-1] == ANY_DEPTH else _segment(segments[-1]) + "(?:/.*)?"
-    return re.compile(text, re.DOTALL).fullmatch
+    tests = [None if segment == ANY_DEPTH else _segment(segment) for segment in segments]
+    try:
+        if tests.count(None) <= 1:
+            return re.compile(_whole(tests), re.DOTALL).fullmatch
+        compiled = [None if test is None else re.compile(test, re.DOTALL) for test in tests]
+    except re.error as error:
+        raise InvalidArgument(
+            f"path {pattern[:200]!r} is not a pattern: {error.msg}.", hint="Check its '[]'."
+        ) from None
+    return lambda name: _descends(compiled, name.split("/"))
+
+
+def _whole(tests: list[str | None]) -> str:
+    """As one regular expression, which is quick; with two '**' one could take for ever."""
+    text = "".join("(?:.*/)?" if test is None else test + "/" for test in tests[:-1])
+    return text + (".*" if tests[-1] is None else tests[-1] + "(?:/.*)?")
+
+
+def _descends(tests: list[re.Pattern[str] | None], names: list[str]) -> bool:
+    """Segment by segment; at a mismatch the last '**' takes one more. Files below what matched are meant too."""
+    at = test = 0
+    retry_at, retry_test = -1, -1
+    while test < len(tests):
+        wanted = tests[test]
+        if wanted is None:
+            test += 1
+            retry_at, retry_test = at, test
+            if test == len(tests):
+                return at < len(names)
+        elif at < len(names) and wanted.fullmatch(names[at]):
+            at, test = at + 1, test + 1
+        elif 0 <= retry_at < len(names):
+            retry_at += 1
+            at, test = retry_at, retry_test
+        else:
+            return False
+    return True
 
 
 def _segment(segment: str) -> str:
-    """One segment as a regular expression; its stars stop at slashes."""
-    text, at = "", 0
+    """One segment as a regular expression; its stars stop at slashes. What follows a star is looked for once, from
+    the left, which finds a match if there is one and never goes back."""
+    pieces, at = [""], 0
     while at < len(segment):
         character, end = segment[at], segment.find("]", at + 2)
         if character == "[" and end != -1:
-            text += _choice(segment[at + 1 : end])
+            pieces[-1] += _choice(segment[at + 1 : end])
             at = end
+        elif character == "*":
+            pieces.append("")
         else:
-            text += {"*": "[^/]*", "?": "[^/]"}.get(character) or re.escape(character)
+            pieces[-1] += "[^/]" if character == "?" else re.escape(character)
         at += 1
-    return text
+    first, *rest = pieces
+    if not rest:
+        return first
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in rest[:-1] if piece) + f"[^/]*{rest[-1]}"
 
 
 def _choice(inside: str) -> str:
-    is_not, inside = inside[0] in "!^", inside.lstrip("!^") if inside[0] in "!^" else inside
-    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside)
-    return f"(?!/)[{'^' if is_not else ''}{escaped}]" if escaped else re.escape(inside)
+    is_not = inside[0] in "!^"
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if is_not else inside)
+    return f"(?!/)[{'^' if is_not else ''}{escaped}]"

@@ -31,7 +31,7 @@ def steps_of(given: Any) -> list[Step]:
 
 
 def _step(step: Any) -> Step:
-    if not isinstance(step, list) or not step or step[0] not in _STEPS:
+    if not isinstance(step, list) or not step or not isinstance(step[0], str) or step[0] not in _STEPS:
         raise InvalidArgument(
             f"{ascii(step)[:80]} is not a step of a file dataset.", hint=f"Known: {', '.join(_STEPS)}."
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runyard.datastores.opening import open_store
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, NotYet
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
@@ -111,8 +112,6 @@ class Datastores:
             )
 
     def _check_answers(self, new: NewDatastore, settings: Mapping[str, str], credentials: Mapping[str, str]) -> None:
-        from runyard.datastores.opening import open_store
-
         rules = self._network.for_request({})
         access = kind_named(new.kind).access(settings, credentials)
         store = open_store(access, rules)

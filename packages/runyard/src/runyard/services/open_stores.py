@@ -1,22 +1,21 @@
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from runyard.datastores.opening import open_store
 from runyard.errors import NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.data import WEB, NetworkRules, StoreAccess
 from runyard.model.names import check_asset_name, check_workspace_name
+from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
 from runyard.services.datastore_kinds import KINDS, WORKSPACE_KIND
 from runyard.services.secrets import Vault
 
-if TYPE_CHECKING:
-    from runyard.ports.data import DataStore
-
 MOST_KEPT_OPEN = 64
+_WEB_ACCESS = StoreAccess("web", "")
 CREDENTIALS_KEY = "credentials_id"
 """In a datastore's body: under which name of the vault its credentials lie."""
 
@@ -35,13 +34,21 @@ class OpenStores:
 
     def access(self, workspace: str, name: str) -> StoreAccess:
         """With credentials. WEB is the store of web addresses. Raises NotFound naming the datastores there are."""
-        return StoreAccess("web", "") if name == WEB else self._access(self._asset(workspace, name))
+        return _WEB_ACCESS if name == WEB else self._access(self._asset(workspace, name))
 
-    def open(self, workspace: str, name: str, rules: NetworkRules) -> "DataStore":
+    def open(self, workspace: str, name: str, rules: NetworkRules) -> DataStore:
         asset = None if name == WEB else self._asset(workspace, name)
-        identity = (asset.id, asset.revision) if asset else (WEB, 0)
-        access = lambda: self._access(asset) if asset else StoreAccess("web", "")  # noqa: E731
-        return self._opened((workspace, name, *identity, *_key_of(rules)), access, rules)
+        key = (*((asset.id, asset.revision) if asset else (WEB, 0)), *_key_of(rules))
+        with self._lock:
+            if key in self._open:
+                self._open.move_to_end(key)
+                return self._open[key]
+        opened = open_store(self._access(asset) if asset else _WEB_ACCESS, rules)
+        with self._lock:
+            self._open[key] = opened
+            while len(self._open) > MOST_KEPT_OPEN:
+                self._open.popitem(last=False)
+        return opened
 
     def credentials(self, datastore: Asset) -> dict[str, str]:
         secret = datastore.body.get(CREDENTIALS_KEY)
@@ -49,20 +56,6 @@ class OpenStores:
             return {}
         found: dict[str, str] = json.loads(self._vault.get(datastore.workspace, secret))
         return found
-
-    def _opened(self, key: Hashable, access: Callable[[], StoreAccess], rules: NetworkRules) -> "DataStore":
-        from runyard.datastores.opening import open_store  # takes long to load, and many services never need it
-
-        with self._lock:
-            if key in self._open:
-                self._open.move_to_end(key)
-                return self._open[key]
-        opened = open_store(access(), rules)
-        with self._lock:
-            self._open[key] = opened
-            while len(self._open) > MOST_KEPT_OPEN:
-                self._open.popitem(last=False)
-        return opened
 
     def _access(self, datastore: Asset) -> StoreAccess:
         kind = datastore.body.get("kind", WORKSPACE_KIND)

@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.data import WEB, DatasetFiles, NetworkRules, SourceFile, StoredFile
 from runyard.planning.data_layout import path_in_dataset, stored_path
 from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
 from runyard.planning.data_steps import FoundFile, steps_of
+from runyard.ports.data import DataStore
 from runyard.services.deadline import bounded
 from runyard.services.open_stores import OpenStores
-
-if TYPE_CHECKING:
-    from runyard.ports.data import DataStore
 
 ASKERS = 16
 Body = Mapping[str, Any]
@@ -82,7 +80,7 @@ class Resolver:
         return found
 
 
-def _matching(store: "DataStore", name: str, pattern: str) -> Iterator[StoredFile]:
+def _matching(store: DataStore, name: str, pattern: str) -> Iterator[StoredFile]:
     where = f"datastore {name!r}"
     if is_glob(pattern):
         is_meant = matcher(pattern)

@@ -6,19 +6,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from os.path import commonpath
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runyard.errors import AlreadyExists, InvalidArgument, NotFound
 from runyard.model.data import StoredFile
 from runyard.model.names import check_relative_path
+from runyard.ports.data import DataStore
 from runyard.services.content import Content
 from runyard.services.deadline import bounded
 from runyard.services.folders import plain_file
 from runyard.services.network import Network
 from runyard.services.open_stores import OpenStores
-
-if TYPE_CHECKING:
-    from runyard.ports.data import DataStore
+from runyard.transfers import upload
 
 PART_BYTES = 4 * 1024 * 1024
 PARTS_AHEAD = 4
@@ -48,7 +46,7 @@ class StoreFiles:
         store = self._open(workspace, name)
         return self.content(store, store.stat(path))
 
-    def content(self, store: "DataStore", file: StoredFile) -> Content:
+    def content(self, store: DataStore, file: StoredFile) -> Content:
         """The file as it was seen: SourceChanged, while it is sent, where it is another by then."""
         if file.size is None or not file.is_ranged:
             return self._fetched(store, file)
@@ -81,8 +79,6 @@ class StoreFiles:
         self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
     ) -> tuple[Sequence[str], Sequence[str]]:
         """Copy files of this machine in; returns target paths (written, skipped because they were there)."""
-        from runyard.transfers.uploading import upload
-
         allowed = None if anywhere else self._attempts
         wanted = {
             check_relative_path(path, "target path"): plain_file(source, allowed, "source") for source, path in items
@@ -95,10 +91,10 @@ class StoreFiles:
         upload([(wanted[path], path) for path in fresh], store, overwrite=overwrite, progress=_unheard)
         return fresh, [path for path in wanted if path in there]
 
-    def _open(self, workspace: str, name: str) -> "DataStore":
+    def _open(self, workspace: str, name: str) -> DataStore:
         return self._stores.open(workspace, name, self._network.for_request({}))
 
-    def _parts(self, store: "DataStore", file: StoredFile, start: int, length: int) -> Iterator[bytes | memoryview]:
+    def _parts(self, store: DataStore, file: StoredFile, start: int, length: int) -> Iterator[bytes | memoryview]:
         """A few parts are asked for ahead of the one that is being sent."""
         waiting: deque[Future[bytes | memoryview]] = deque()
         ends = start + length
@@ -113,7 +109,7 @@ class StoreFiles:
             for part in waiting:
                 part.cancel()
 
-    def _fetched(self, store: "DataStore", file: StoredFile) -> Content:
+    def _fetched(self, store: DataStore, file: StoredFile) -> Content:
         """Brought whole first: what cannot be read in parts may break off in the middle."""
         with self._beside() as beside:
             store.fetch(file, beside, _unheard)
@@ -144,7 +140,7 @@ def _unheard(size: int) -> None:
     """Nobody watches."""
 
 
-def _exists(store: "DataStore", path: str) -> bool:
+def _exists(store: DataStore, path: str) -> bool:
     try:
         store.stat(path)
     except NotFound:
@@ -152,7 +148,7 @@ def _exists(store: "DataStore", path: str) -> bool:
     return True
 
 
-def _there(store: "DataStore", paths: Sequence[str]) -> set[str]:
+def _there(store: DataStore, paths: Sequence[str]) -> set[str]:
     """Those of the paths that have a file: asked for one by one when few, else found in a listing."""
     if len(paths) <= ASKED_ONE_BY_ONE:
         return {path for path in paths if _exists(store, path)}

@@ -78,6 +78,8 @@ def found(services: Services, who: Caller, workspace: str, dataset_id: str) -> A
 def _shown_file(file: FoundFile) -> dict[str, Any]:
     return {
         "path": file.source.path,
+        "store": file.source.store,
+        "key": file.source.key,
         "size": file.source.size,
         "etag": file.source.etag,
         "modified_at": file.stored.modified_at,
