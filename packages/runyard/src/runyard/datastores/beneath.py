@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from runyard.datastores.paths import shown
@@ -103,16 +103,17 @@ class Root:
             return
         if not self.folder.is_dir():
             raise self._gone()
-        if os.path.exists(f"{self.real}/{path}"):
-            raise InvalidArgument(f"{shown(path)} is a file: no file can lie in it.", hint="Choose another path.")
         parent, _, name = path.rpartition("/")
-        with self.open_folder(parent, make=True) as fd:
+        with self.open_folder(parent, make=True) as fd, self.explained(path):
             try:
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=fd)
-                    os.fsync(fd)
-            except OSError as error:
-                raise self.explain(path, error) from error
+                os.mkdir(name, dir_fd=fd)
+            except FileExistsError:
+                if not os.path.isdir(f"{self.real}/{path}"):
+                    raise InvalidArgument(
+                        f"{shown(path)} is a file: no file can lie in it.", hint="Choose another path."
+                    ) from None
+            else:
+                os.fsync(fd)
 
     def _gone(self) -> NotFound:
         return NotFound(f"The folder {str(self.folder)!r} is not there.", hint="Is its disk or share mounted?")

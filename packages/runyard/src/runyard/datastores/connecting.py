@@ -5,7 +5,7 @@ open a user's store: every value that obstore looks for there is given.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
@@ -47,6 +47,7 @@ def _s3(place: Place, access: StoreAccess, rules: NetworkRules) -> Client:
         aws_endpoint_url_s3=place.endpoint,
         region=access.options.get("region") or "us-east-1",
         virtual_hosted_style_request=False,
+        disable_bulk_delete=True,  # other makers' stores often lack it
         skip_signature=not key,
         credential_provider=_S3Credentials(access.secrets) if key else None,
         client_options=client_options(place.endpoint, rules),
@@ -113,14 +114,20 @@ def _gcs(place: Place, access: StoreAccess, rules: NetworkRules) -> Client:
     if key:
         check_endpoint(token_address(key), rules)
     config: GCSConfig = {"service_account_key": key} if key else {"skip_signature": True}
+    # Without a key, a write would be signed with what the machine's metadata service gives to anybody on it.
     return GCSStore(
         place.container,
         prefix=place.prefix or None,
         config=config,
         base_url=place.endpoint,
+        credential_provider=None if key else _no_credentials,
         client_options=client_options(place.endpoint, rules),
         retry_config=retry_config(rules),
     )
+
+
+def _no_credentials() -> NoReturn:
+    raise PermissionError("The datastore has no credentials.")
 
 
 _KINDS: Mapping[

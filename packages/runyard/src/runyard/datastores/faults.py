@@ -13,7 +13,7 @@ from obstore.exceptions import (
 
 from runyard.datastores.paths import shown
 from runyard.datastores.places import Place
-from runyard.datastores.refusals import already_exists, source_changed
+from runyard.datastores.refusals import already_exists, past_end, source_changed
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, RunyardError, Unreachable
 
 FAULTS = (BaseError, FileNotFoundError, ValueError)
@@ -23,6 +23,7 @@ _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]{1,80})</Code>|\"error\" ?: ?\"(\w{1,80})\"")
 _NO_CONTAINER = frozenset({"NoSuchBucket", "ContainerNotFound", "FilesystemNotFound", "ContainerBeingDeleted"})
 _BAD_CREDENTIALS = frozenset({"InvalidToken", "ExpiredToken", "InvalidAccessKeyId", "invalid_client", "invalid_grant"})
+_PAST_END = ("InvalidRangeRequest", "ParseContentRange")
 _CAUSES = (
     ("ConnectionRefused", "it refuses connections"),
     ("dns error", "its name cannot be looked up"),
@@ -52,6 +53,8 @@ def explain(error: Exception, place: Place, path: str) -> RunyardError:
         return NotFound(f"There is no file {shown(path)} in {place.shown}.", hint="Check its path.")
     if isinstance(error, ValueError):
         return InvalidArgument(f"{shown(path)} cannot be a path in {place.shown}.", hint="Choose another one.")
+    if status == 416 or any(sign in text for sign in _PAST_END):
+        return past_end(path)
     if status == 404:
         return no_container(place)
     if 400 <= status < 500 and status not in (408, 429):

@@ -54,7 +54,7 @@ class FolderStore:
             facts = os.fstat(fd)
             _check_etag(path, etag, facts)
             if start < 0 or length < 0 or start + length > facts.st_size:
-                raise past_end(path, start, length)
+                raise past_end(path)
             data = _read_exactly(fd, start, length)
             if len(data) < length or (etag and _etag(os.fstat(fd)) != etag):
                 raise source_changed(path)

@@ -12,7 +12,7 @@ from runyard.blobs.sources import opened_source
 from runyard.datastores.connecting import connect
 from runyard.datastores.etags import bare_etag, quoted_etag
 from runyard.datastores.faults import FAULTS, explain
-from runyard.datastores.paths import check_key, check_prefix, shown
+from runyard.datastores.paths import check_prefix, shown
 from runyard.datastores.refusals import past_end, source_changed
 from runyard.datastores.unfinished import unfinished_beside
 from runyard.datastores.uploading import Upload
@@ -65,7 +65,7 @@ class ObjectStore:
         return (file for file in found if file.size or not _is_folder(file.path, paths))
 
     def stat(self, path: str) -> StoredFile:
-        key = check_key(path)
+        key = self._place.key(path)
         try:
             return _stored(key, self._ask(key, lambda: obstore.head(self._client, key)))
         except NotFound:
@@ -73,7 +73,7 @@ class ObjectStore:
             raise
 
     def read(self, path: str, start: int, length: int, *, etag: str = "") -> bytes | memoryview:
-        key = check_key(path)
+        key = self._place.key(path)
         if start < 0 or length <= 0:
             return self._read_nothing(key, start, length, etag)
         options: GetOptions = {"range": (start, start + length)}
@@ -81,7 +81,7 @@ class ObjectStore:
             options["if_match"] = quoted_etag(etag)
         data = self._ask(key, lambda: memoryview(obstore.get(self._client, key, options=options).bytes()))
         if len(data) < length:
-            raise past_end(key, start, length)
+            raise past_end(key)
         return data
 
     def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
@@ -100,14 +100,14 @@ class ObjectStore:
         return seen
 
     def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
-        key = check_key(path)
+        key = self._place.key(path)
         with opened_source(source.resolve()) as (fd, _):
             upload = Upload(self._client, key, fd, progress)
             etag = self._ask(key, upload.replace if overwrite else upload.create)
         return StoredFile(key, upload.size, etag)
 
     def delete(self, path: str) -> None:
-        key = check_key(path)
+        key = self._place.key(path)
         try:
             self._ask(key, lambda: obstore.delete(self._client, key))
         except NotFound:
@@ -123,7 +123,7 @@ class ObjectStore:
     def _read_nothing(self, key: str, start: int, length: int, etag: str) -> bytes:
         seen = self.stat(key)
         if start < 0 or length < 0 or start > (seen.size or 0):
-            raise past_end(key, start, length)
+            raise past_end(key)
         if etag and etag != seen.etag:
             raise source_changed(key)
         return b""

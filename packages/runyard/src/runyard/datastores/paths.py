@@ -27,13 +27,17 @@ def check_prefix(prefix: str) -> str:
     return f"{check_path('/'.join(names))}{slash}{name}" if names else name
 
 
-def check_key(path: str) -> str:
-    """The path of one object: also without characters that requests to object stores cannot carry."""
+def check_key(path: str, *, takes_backslash: bool = True) -> str:
+    """The path of one object: also without characters that the store cannot carry."""
     key = check_path(path)
     if _CONTROL.search(key):
         raise InvalidArgument(
             f"path {shown(key)} holds a control character, such as a line end, which object stores do not take.",
             hint="Rename the file.",
+        )
+    if "\\" in key and not takes_backslash:
+        raise InvalidArgument(
+            f"path {shown(key)} holds a backslash, which this store takes for '/'.", hint="Rename the file."
         )
     return key
 

@@ -19,6 +19,10 @@ class Place:
     def identity(self) -> str:
         return f"{self.kind}:{self.endpoint}/{self.container}/{self.prefix}"
 
+    def key(self, path: str) -> str:
+        """The path as it can be asked for, InvalidArgument if it cannot."""
+        return check_key(path, takes_backslash=self.kind != "azure")
+
     @property
     def noun(self) -> str:
         return "container" if self.kind == "azure" else "bucket"

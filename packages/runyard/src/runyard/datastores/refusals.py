@@ -15,5 +15,5 @@ def source_changed(path: str) -> SourceChanged:
     )
 
 
-def past_end(path: str, start: int, length: int) -> InvalidArgument:
-    return InvalidArgument(f"{shown(path)} does not hold {length} bytes at byte {start}: it ends before.")
+def past_end(path: str) -> InvalidArgument:
+    return InvalidArgument(f"The part of {shown(path)} that is asked for is not all there: the file ends before.")

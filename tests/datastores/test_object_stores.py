@@ -1,0 +1,22 @@
+"""The suite on servers that speak the protocols for real."""
+
+import pytest
+
+from runyard.datastores import open_store
+from runyard.model.data import NetworkRules, StoreAccess
+from runyard.ports.data import DataStore
+from runyard.testing.data_store_suite import DataStoreSuite
+
+pytestmark = pytest.mark.servers
+
+
+class TestAzureContainer(DataStoreSuite):
+    @pytest.fixture
+    def store(self, azurite_access: StoreAccess) -> DataStore:
+        return open_store(azurite_access, NetworkRules())
+
+
+class TestFolderOfAnS3Bucket(DataStoreSuite):
+    @pytest.fixture
+    def store(self, s3_access: StoreAccess) -> DataStore:
+        return open_store(s3_access, NetworkRules())

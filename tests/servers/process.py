@@ -1,0 +1,60 @@
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+START_SECONDS = 60
+_PAUSE = threading.Event()
+
+
+class ServerProcess:
+    """A server on a free loopback port, which it keeps when it is killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = _free_port()
+        self._log = folder / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Returns once it takes connections; RuntimeError with its output when it does not."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > end:
+                self.kill()
+                raise RuntimeError(f"{command[0]} did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
+            _PAUSE.wait(0.05)
+
+    def kill(self) -> None:
+        """It and its children, at once, in the middle of what they do."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
