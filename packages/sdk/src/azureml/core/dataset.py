@@ -1,4 +1,5 @@
-from azureml._not_yet import not_yet
+from azureml._not_yet import unsupported
+from azureml.core._legacy_factories import LegacyFactories
 from azureml.data.abstract_dataset import AbstractDataset
 from azureml.data.dataset_factory import FileDatasetFactory, TabularDatasetFactory
 from azureml.data.dataset_type_definitions import (  # noqa: F401
@@ -11,15 +12,16 @@ class _Scenario(object):
     INFERENCING = "inferencing"
 
 
-class Dataset(AbstractDataset):
-    """Datasets are made with Dataset.File (and, from part 2 on, Dataset.Tabular) and found by name or id."""
+class Dataset(LegacyFactories, AbstractDataset):
+    """Datasets are made with Dataset.File and Dataset.Tabular, and found by name or id."""
 
     File = FileDatasetFactory
     Tabular = TabularDatasetFactory
     Scenario = _Scenario
 
     def __init__(self, definition, workspace=None, name=None, id=None):
-        raise not_yet("A dataset made from a definition; use Dataset.File.from_files instead. The old Dataset()", 2)
+        raise unsupported("Dataset()", "Make one with Dataset.File.from_files or Dataset.Tabular.from_delimited_files, "
+                          "or find one with Dataset.get_by_name.")
 
     @staticmethod
     def get(workspace, name=None, id=None):

@@ -70,28 +70,37 @@ class DelimitedReader(object):
             try:
                 frame = self._read_csv(pandas, path, skipped, rows)
             except pandas.errors.ParserError as error:
-                longer = re.search(r"saw (\d+)", str(error))
-                if longer is None:
-                    raise DatasetExecutionError("A file cannot be read as delimited text: %s." % error, error)
-                width = int(longer.group(1))
+                self._learn_from(error)
             except UnicodeError as error:
                 raise not_in_encoding(self._form, error)
             else:
                 if _SPARE not in frame.columns or frame.pop(_SPARE).isna().all():
                     return frame
-                width = len(self._names) + 1
-            self._names = column_names(self._names, width)
-            self._learn_types([])
+                self._widen(len(self._names) + 1)
 
     def _read_csv(self, pandas, path, skipped, rows):
         kinds = {name: object for name in self._names if not self._is_read_as_number(name)}
-        kinds[_SPARE] = "category"
+        kinds[_SPARE], used = "category", self._used()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later
             return pandas.read_csv(
-                path, sep=self._form["separator"], header=None, names=self._names + [_SPARE], skiprows=skipped,
-                nrows=rows, dtype=kinds, usecols=self._used(), keep_default_na=False, na_values=[""],
+                path, sep=self._form["separator"], header=None, names=self._names + ([] if used else [_SPARE]),
+                skiprows=skipped, nrows=rows, dtype=kinds, usecols=used, keep_default_na=False, na_values=[""],
                 encoding=ENCODINGS[self._form["encoding"]])
+
+    def _learn_from(self, error):
+        """Make ready for another try, or raise what is wrong with the file."""
+        longer = re.search(r"saw (\d+)", str(error))
+        if longer is not None:
+            self._widen(int(longer.group(1)))
+        elif "Too many columns" in str(error) and self._wanted is not None:
+            self._wanted = None  # a file with fewer columns than those before it can only be read whole
+        else:
+            raise DatasetExecutionError("A file cannot be read as delimited text: %s." % error, error)
+
+    def _widen(self, width):
+        self._names = column_names(self._names, width)
+        self._learn_types([])
 
     def _used(self):
         """Of the columns those that are wanted, at least one for the count of rows; None for all."""

@@ -47,4 +47,4 @@ class Problems(object):
             told = ["%d value(s) of column %r are no %s, such as %r" % (count, column, kind, first)
                     for (column, kind), (count, first) in sorted(self._found.items())]
             warnings.warn("Null in the result: " + "; ".join(told) + ". Types come from the first rows unless "
-                          "set_column_types names them; on_error='fail' makes this an error.", stacklevel=4)
+                          "set_column_types names them; on_error='fail' makes this an error.", stacklevel=3)

@@ -29,7 +29,7 @@ def _files(dataset):
     form, found = dataset._format, resolution(dataset._read_through())
     if found.get("changes"):
         import warnings
-        warnings.warn("This version of the dataset was made of other data: " + " ".join(found["changes"]), stacklevel=5)
+        warnings.warn("This version of the dataset was made of other data: " + " ".join(found["changes"]), stacklevel=4)
     partitions = PartitionFormat(form["partition_format"])
     made = []
     for file in found["files"]:
