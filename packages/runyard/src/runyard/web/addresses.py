@@ -98,9 +98,12 @@ def _without_query(url: str) -> str:
 def _checked_host(host: str) -> str:
     if ":" in host:
         try:
-            return str(IPv6Address(host))
+            address = IPv6Address(host)
         except ValueError:
-            raise InvalidArgument(f"{host!r} in the web address is no IPv6 address.") from None
+            address = None
+        if not address or address.scope_id:
+            raise InvalidArgument(f"{host!r} in the web address is no IPv6 address.")
+        return str(address)
     try:
         plain = host.encode("idna").decode("ascii").lower()
     except UnicodeError:

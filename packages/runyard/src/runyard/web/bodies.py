@@ -19,8 +19,15 @@ class Body:
     is_finished = False
 
     def readinto(self, view: memoryview) -> int:
-        """Fill the view; less at the end of the body alone, 0 after it. Broken when the body ends before its end."""
+        """Fill the view; less when no more comes. The next call tells why: 0 after the body's end, else Broken."""
         raise NotImplementedError
+
+    def fill(self, view: memoryview) -> int:
+        """Fill the view; less at the body's end alone."""
+        got = self.readinto(view)
+        while got < len(view) and (came := self.readinto(view[got:])):
+            got += came
+        return got
 
     def skip(self) -> None:
         """Finish without waiting, if the rest has come already."""
@@ -35,7 +42,7 @@ class SizedBody(Body):
         wanted = min(len(view), self._left)
         got = self._connection.fill(view[:wanted]) if wanted else 0
         self._left -= got
-        if got < wanted:
+        if not got and wanted:
             raise Broken(f"the transfer ended after {self._size - self._left} of {self._size} bytes")
         self.is_finished = self._left == 0
         return got
@@ -56,10 +63,12 @@ class ChunkedBody(Body):
                 self._next_chunk()
             wanted = min(self._left, len(view) - got)
             came = self._connection.fill(view[got : got + wanted]) if wanted else 0
-            if came < wanted:
-                raise Broken("the transfer ended within a chunk")
             self._left -= came
             got += came
+            if came < wanted:
+                break
+        if not got and self._left:
+            raise Broken("the transfer ended within a chunk")
         return got
 
     def _next_chunk(self) -> None:

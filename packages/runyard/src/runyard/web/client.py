@@ -79,10 +79,10 @@ class Client:
 
     def _ask(self, method: str, address: Address, headers: str) -> Answer:
         proxy = self._dialer.proxy_of(address)
-        origin: Hashable = (address.scheme, address.host, address.port, proxy)
+        # A connection to a proxy serves one host as well: the host was checked when the connection was made.
+        origin = (address.scheme, address.host, address.port, proxy)
         target = address.target
         if proxy and address.scheme == "http":
-            origin = proxy
             target = f"http://{address.authority}{target}"
             headers += f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
         request = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{headers}\r\n"

@@ -59,6 +59,7 @@ class Connection:
         self._buffer = memoryview(self._content)
         self._begin = self._end = 0
         self._pace = Pace(silence_seconds)
+        self._trouble: Broken | None = None
         self.is_used = False
 
     @property
@@ -82,14 +83,22 @@ class Connection:
             self.is_used = True
 
     def fill(self, view: memoryview) -> int:
-        """Fill the view; less came only when the server ended the connection."""
+        """Fill the view; less when the connection ended. Trouble after some bytes is told by the next call."""
+        if self._trouble:
+            raise self._trouble
         wanted = len(view)
         got = min(wanted, self.buffered)
         if got:
             view[:got] = self._buffer[self._begin : self._begin + got]
             self._begin += got
         while got < wanted:
-            came = self._receive(view[got:], self._wait_for_all)
+            try:
+                came = self._receive(view[got:], self._wait_for_all)
+            except Broken as trouble:
+                self._trouble = trouble
+                if not got:
+                    raise
+                break
             if not came:
                 break
             got += came

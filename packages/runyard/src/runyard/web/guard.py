@@ -79,9 +79,12 @@ def why_refused(text: str, rules: NetworkRules) -> str:
         return f"{text} is a link-local address, which is never read"
     if meant in _METADATA:
         return f"{text} is a cloud's metadata service, which is never read"
-    if rules.allow_private or (meant.is_global and not meant.is_multicast and not meant.is_reserved):
-        return ""
-    return f"{text} is not a public address"
+    return "" if rules.allow_private or _is_public(meant) else f"{text} is not a public address"
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    is_old_private = isinstance(address, IPv6Address) and address.is_site_local
+    return address.is_global and not (address.is_multicast or address.is_reserved or is_old_private)
 
 
 def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -47,7 +47,7 @@ def read_once(client: Client, address: Address, start: int, length: int, etag: s
         if size is not None and start + length > size:
             raise _past_end(address, start, length, size)
         view = memoryview(bytearray(skipped + length))
-        if answer.body.readinto(view) < len(view):
+        if answer.body.fill(view) < len(view):
             raise _past_end(address, start, length, size)
         return view[skipped:]
 

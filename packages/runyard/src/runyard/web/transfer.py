@@ -66,8 +66,8 @@ class Transfer:
             size = self._begin(file, answer)
             for piece in self._pieces(answer, size):
                 self._take(file, piece)
-            if size is not None and self._got != size:
-                raise Broken(f"the transfer ended after {self._got} of {size} bytes")
+            if not answer.head.foreign_encoding(self._address.path):
+                self._check_end(answer, self._wanted.size if size is None else size)
             return StoredFile(self._wanted.path, self._got, self._version, head.modified_at, self._wanted.is_ranged)
 
     def _begin(self, file: BinaryIO, answer: Answer) -> int | None:
@@ -97,6 +97,13 @@ class Transfer:
             raise too_large(self._address, self._rules.max_file_bytes)
         if (wanted.etag and wanted.etag != self._version) or (None not in (wanted.size, size) and wanted.size != size):
             raise source_changed(self._address)
+
+    def _check_end(self, answer: Answer, size: int | None) -> None:
+        if size is None or self._got == size:
+            return
+        if answer.body.is_finished or self._got > size:
+            raise source_changed(self._address)
+        raise Broken(f"the transfer ended after {self._got} of {size} bytes")
 
     def _restart(self, file: BinaryIO) -> None:
         file.seek(0)
