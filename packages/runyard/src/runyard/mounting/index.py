@@ -34,6 +34,8 @@ class FileIndex:
             self._add(file)
 
     def _add(self, file: SourceFile) -> None:
+        if file.path.startswith("/"):
+            raise _refused(file, "its path is absolute")
         above, _, name = file.path.rpartition("/")
         folder = self._folders.get(above)
         if folder is None:

@@ -142,7 +142,7 @@ class ReadOnlyTree:
 
     def _refuse_what_just_failed(self, node: int) -> None:
         """The kernel asks again at once for what a read ahead could not bring: the script would wait twice as long."""
-        at, number = self._failures.get(node, (0.0, 0))
+        at, number = self._failures.pop(node, (0.0, 0))
         if number and time.monotonic() - at < _FAILURE_SECONDS:
             raise os_error(number)
 

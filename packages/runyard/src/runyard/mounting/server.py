@@ -8,6 +8,7 @@ read again and closed without waking this process at all.
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -61,9 +62,10 @@ class FuseServer:
                 self._add_worker()
 
     def wait(self, seconds: float) -> None:
-        """Until all requests are answered and the mount is gone, at most so long for each worker."""
+        """Until the last request is answered and nobody has a file of the unmounted tree open, at most so long."""
+        end = time.monotonic() + seconds
         for worker in list(self._workers):
-            worker.join(seconds)
+            worker.join(max(0.0, end - time.monotonic()))
 
     def release_killed(self) -> None:
         """Answer what processes wait for that are being killed: else they stay until the answer comes.

@@ -1,0 +1,32 @@
+import ctypes
+import os
+import traceback
+from collections.abc import Callable
+
+NOBODY = 65534
+_PR_SET_DUMPABLE = 4
+
+
+def in_child(work: Callable[[], None], *, user: int = 0) -> None:
+    """Run it in a process of its own, as that user; fails where it failed."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if user:
+                _become(user)
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    # As after an exec: else the process may not write its own files in /proc.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
