@@ -2,6 +2,7 @@ import importlib
 import unittest
 
 from azureml._not_yet import NotYetException
+from azureml.opendatasets import Diabetes, NoaaIsdWeather, NycTlcGreen, NycTlcYellow
 from azureml.train.hyperdrive import (
     BanditPolicy, GridParameterSampling, HyperDriveConfig, PrimaryMetricGoal, RandomParameterSampling, choice, uniform)
 from azureml.train.hyperdrive.exceptions import HyperDriveConfigException
@@ -11,7 +12,7 @@ class LaterParts(unittest.TestCase):
     def test_names_can_be_imported_and_say_so_when_used(self):
         for path in ("azureml.pipeline.core.Pipeline", "azureml.pipeline.steps.PythonScriptStep",
                      "azureml.train.automl.AutoMLConfig", "azureml.core.webservice.AciWebservice",
-                     "azureml.core.image.ContainerImage", "azureml.opendatasets.Diabetes",
+                     "azureml.core.image.ContainerImage",
                      "azureml.train.hyperdrive.HyperDriveRun", "azureml.core.model.InferenceConfig"):
             module, _, name = path.rpartition(".")
             found = getattr(importlib.import_module(module), name)
@@ -25,6 +26,12 @@ class LaterParts(unittest.TestCase):
         for name in ("azureml.datadrift", "azureml.interpret.scoring", "azureml.contrib.train.rl"):
             with self.assertRaisesRegex(ImportError, "not in this version of Runyard"):
                 importlib.import_module(name)
+
+    def test_open_data_of_many_files_says_where_it_lies(self):
+        for dataset in (Diabetes, NoaaIsdWeather, NycTlcGreen, NycTlcYellow):
+            for use in (dataset, dataset.get_tabular_dataset):
+                with self.assertRaisesRegex(NotYetException, "register_azure_blob_container"):
+                    use()
 
     def test_a_sweep_can_be_described_and_not_submitted(self):
         config = HyperDriveConfig(RandomParameterSampling({"--lr": uniform(0.1, 1)}), "acc", PrimaryMetricGoal.MAXIMIZE,

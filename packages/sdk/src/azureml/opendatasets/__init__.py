@@ -1,15 +1,39 @@
-from azureml._not_yet import not_yet, not_yet_class
+from azureml._not_yet import unsupported
 
-_MNIST_ADDRESS = "https://azureopendatastorage.blob.core.windows.net/mnist/"
+_ACCOUNT = "azureopendatastorage"
+_MNIST_ADDRESS = "https://%s.blob.core.windows.net/mnist/" % _ACCOUNT
 _MNIST_FILES = {"train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
                 "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")}
 
 
-class MNIST(object):
-    """The handwritten digits, as a file dataset of the four files that the web holds."""
+class _OpenDataset(object):
+    """Data of a public container that holds many files; it can be read as a datastore of the user's own."""
+
+    _container = _folder = None
 
     def __init__(self, *args, **kwargs):
-        raise not_yet("An MNIST object", 2)
+        raise self._refusal()
+
+    @classmethod
+    def get_tabular_dataset(cls, *args, **kwargs):
+        raise cls._refusal()
+
+    @classmethod
+    def get_file_dataset(cls, *args, **kwargs):
+        raise cls._refusal()
+
+    @classmethod
+    def _refusal(cls):
+        return unsupported(
+            "azureml.opendatasets.%s" % cls.__name__, "Its files lie in a public container: store = "
+            "Datastore.register_azure_blob_container(ws, 'open_data', %r, %r); Dataset.Tabular.from_parquet_files("
+            "(store, '%s/**/*.parquet'))." % (cls._container, _ACCOUNT, cls._folder))
+
+
+class MNIST(_OpenDataset):
+    """The handwritten digits, as a file dataset of the four files that the web holds."""
+
+    _container, _folder = "mnist", "processed"
 
     @classmethod
     def get_file_dataset(cls, dataset_filter="all", enable_telemetry=True):
@@ -19,14 +43,21 @@ class MNIST(object):
         if dataset_filter != "all" and dataset_filter not in _MNIST_FILES:
             raise UserErrorException("dataset_filter must be 'all', 'train' or 'test', got %r." % (dataset_filter,))
         parts = _MNIST_FILES if dataset_filter == "all" else (dataset_filter,)
-        return Dataset.File.from_files([_MNIST_ADDRESS + name for part in parts for name in _MNIST_FILES[part]])
-
-    @classmethod
-    def get_tabular_dataset(cls, *args, **kwargs):
-        raise not_yet("MNIST.get_tabular_dataset", 2)
+        return Dataset.File.from_files([_MNIST_ADDRESS + name for part in parts for name in _MNIST_FILES[part]],
+                                       validate=False)
 
 
-NycTlcGreen = not_yet_class("NycTlcGreen", None, "azureml.opendatasets")
-NycTlcYellow = not_yet_class("NycTlcYellow", None, "azureml.opendatasets")
-NoaaIsdWeather = not_yet_class("NoaaIsdWeather", None, "azureml.opendatasets")
-Diabetes = not_yet_class("Diabetes", None, "azureml.opendatasets")
+class Diabetes(_OpenDataset):
+    _container, _folder = "mlsamples", "diabetes"
+
+
+class NoaaIsdWeather(_OpenDataset):
+    _container, _folder = "isdweatherdatacontainer", "ISDWeather"
+
+
+class NycTlcGreen(_OpenDataset):
+    _container, _folder = "nyctlc", "green"
+
+
+class NycTlcYellow(_OpenDataset):
+    _container, _folder = "nyctlc", "yellow"
