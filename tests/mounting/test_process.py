@@ -44,11 +44,11 @@ def test_how_much_was_read_is_told(attempt: AttemptMounts) -> None:
 def test_a_write_that_is_lost_is_reported(attempt: AttemptMounts) -> None:
     out = attempt.writable()
     attempt.start(out)
-    file = open(out.mount_point / "model", "wb", buffering=0)  # noqa: SIM115: closing is what fails
-    file.write(b"weights")
+    file = os.open(out.mount_point / "model", os.O_WRONLY | os.O_CREAT)
+    os.write(file, b"weights")
     (attempt.stored / "model").mkdir()
     with pytest.raises(OSError, match="Invalid argument"):
-        file.close()
+        os.close(file)
     attempt.close()
     assert attempt.ended() == 1
     (sentence,) = attempt.told()["lost"]
@@ -86,12 +86,12 @@ def test_a_mount_whose_process_was_killed_fails_clearly_and_is_swept(attempt: At
 def test_the_next_mount_removes_what_a_killed_one_had_staged(attempt: AttemptMounts) -> None:
     out = attempt.writable()
     pid = attempt.start(out)
-    unfinished = open(out.mount_point / "unfinished", "wb", buffering=0)  # noqa: SIM115
-    unfinished.write(b"part")
+    unfinished = os.open(out.mount_point / "unfinished", os.O_WRONLY | os.O_CREAT)
+    os.write(unfinished, b"part")
     os.kill(pid, signal.SIGKILL)
     attempt.ended()
     with pytest.raises(OSError, match=os.strerror(errno.ENOTCONN)):
-        unfinished.close()
+        os.close(unfinished)
     attempt.close()
     assert kernel.sweep(attempt.root / "mounts") == []
     assert len([path for path in (attempt.root / "cache" / "written").rglob("*") if path.is_file()]) == 1
