@@ -1,5 +1,6 @@
 import os
 
+from runyard.model.data import DataForAttempt, NetworkRules, StoreAccess
 from runyard.model.plan import DataItem, EnvironmentSpec, NodePlan, ProcessSpec
 from runyard.node.attempt import AttemptFolder
 from tests.node.conftest import driver_log
@@ -195,9 +196,8 @@ def test_variables_and_data_in_arguments_are_filled_in(submit, service, home):
     folder = home / "datastores" / "w" / "store"
     folder.mkdir(parents=True)
     (folder / "x.txt").write_text("data")
-    reference = DataItem(
-        "store", "mount", "$AZUREML_DATAREFERENCE_store", {"folder": str(folder), "path": "", "datastore": "store"}
-    )
+    service.data = DataForAttempt({}, {"store": StoreAccess("folder", str(folder))}, NetworkRules())
+    reference = DataItem("store", "reference", "mount", "$AZUREML_DATAREFERENCE_store", datastore="store")
     submit(
         "import os, sys; print(os.listdir(sys.argv[1]), sys.argv[2:])",
         "$AZUREML_DATAREFERENCE_store",

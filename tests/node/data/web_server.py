@@ -9,7 +9,7 @@ GATE_SECONDS = 60
 
 
 class WebServer:
-    """A real server on loopback that gives parts of its pages; a test sets its faults, and it keeps what it was asked."""
+    """A real server on loopback that gives parts of its pages, with faults that a test sets."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}

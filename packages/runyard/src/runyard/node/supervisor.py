@@ -42,20 +42,13 @@ def supervise(home: Path, attempt_id: str, lock: int, sdk: Path | None) -> None:
     SDK if the agent has found it."""
     folder = AttemptFolder(home, attempt_id)
     body = folder.read("plan.json")
-    if body is None:
-        return
-    plan = plan_from_json(body)
-    # Before anything else: threads and watches would stay with the mounts of everybody.
-    has_own_mounts = bool(plan.data) and kernel.unshare_mounts()
-    Supervisor(folder, plan, lock, sdk, has_own_mounts=has_own_mounts).run()
+    if body is not None:
+        Supervisor(folder, plan_from_json(body), lock, sdk).run()
 
 
 class Supervisor:
-    def __init__(
-        self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None, *, has_own_mounts: bool
-    ) -> None:
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None) -> None:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
-        self._has_own_mounts = has_own_mounts
         self._loop, self._watcher = EventLoop(), Watcher()
         client = ServiceClient(folder.home, plan.token)
         self._deliveries = Deliveries(plan.run_id, plan.attempt_id, client, self._want_cancel)
@@ -120,8 +113,10 @@ class Supervisor:
         at_once = prepared_at_once(self._folder, self._plan)
         if at_once is not None:
             return at_once
-        life = self._data.mounts.open_life() if self._plan.data else -1
-        mounting = Mounting(self._has_own_mounts, life)
+        mounting = Mounting()
+        if self._plan.data:
+            # Not before: what an earlier supervisor has left is seen with everybody's mounts, and ended from there.
+            mounting = Mounting(kernel.unshare_mounts(), self._data.mounts.open_life())
         step = "code"
 
         def hear(news: Json) -> None:
@@ -130,8 +125,8 @@ class Supervisor:
             self._deliveries.report("preparing", message=news.get("message") or _STEPS[step])
 
         errand = self.run_errand(lambda tell: prepare(self._folder, self._plan, mounting, tell).to_json(), hear)
-        if life >= 0:
-            os.close(life)
+        if mounting.life >= 0:
+            os.close(mounting.life)
         if self._cancel_grace is not None:
             return ends.canceled("Preparing")
         if errand.done is not None:

@@ -1,6 +1,7 @@
 """Data brought into a run before its script starts: bound or linked where it lies here, served or fetched else."""
 
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from runyard.node.data.brought import Brought, Upload
 from runyard.node.data.fetching import CACHE, Fetch, OpenStores, fetch_all, files_at
 from runyard.node.data.laying import lay_copies, lay_links
 from runyard.node.data.marks import marks_below
-from runyard.node.data.mount_process import REPORT
 from runyard.node.data.place import Place, naming
 from runyard.node.processes import identify
 
@@ -67,6 +67,7 @@ class _Bringing:
         mounts = [mount for _, mount in self._served.values()]
         names = {file.store for mount in mounts if isinstance(mount, ReadOnlyMount) for file in mount.files}
         names |= {mount.store for mount in mounts if isinstance(mount, WritableMount)}
+        report = f"mounts-{secrets.token_hex(8)}.json"
         try:
             pid = start_mounts(
                 mounts,
@@ -76,12 +77,12 @@ class _Bringing:
                 life=self._place.life,
                 say=self._place.say,
                 logs=self._place.folder.node_log,
-                report=self._place.folder.root / REPORT,
+                report=self._place.folder.root / report,
             )
         except MountUnavailable as unavailable:
             self._fetch_instead(str(unavailable))
             return
-        self.brought.mount_process = identify(pid)
+        self.brought.mount_process, self.brought.mount_report = identify(pid), report
         self.brought.served = list(self._served)
         self.brought.served_writable = [mount.name for mount in mounts if isinstance(mount, WritableMount)]
         for item, mount in self._served.values():

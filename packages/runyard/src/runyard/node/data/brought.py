@@ -35,6 +35,8 @@ class Brought:
     served_writable: list[str] = field(default_factory=list)
     """Those of them that the script may write to."""
     mount_process: ProcessId | None = None
+    mount_report: str = ""
+    """Name of the file that it leaves in the attempt's folder; each process has its own."""
 
     def to_json(self) -> Json:
         return asdict(self)

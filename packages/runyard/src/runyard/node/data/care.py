@@ -47,7 +47,7 @@ class DataCare:
     def take(self, brought: Brought) -> None:
         """From now on: this is what the script has been given."""
         self._brought = brought
-        self.mounts.follow(brought.mount_process)
+        self.mounts.follow(brought.mount_process, brought.mount_report)
         if self._plan.data:
             self._folder.write(_STATE, brought.to_json())
 
@@ -57,7 +57,7 @@ class DataCare:
         state = self._folder.read(_STATE)
         if state is not None:
             self._brought = Brought.from_json(state)
-            self.mounts.follow(self._brought.mount_process)
+            self.mounts.follow(self._brought.mount_process, self._brought.mount_report)
         ended = self._folder.read(_SCRIPT_END)
         return None if ended is None else Ending(**ended)
 

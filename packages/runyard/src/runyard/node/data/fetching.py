@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,13 +36,13 @@ def fetch_all(fetches: Sequence[Fetch], data: DataForAttempt, place: Place) -> N
     total = sum(known) if len(known) == len(sizes) else None
     progress = TransferProgress("Fetching data", total, place.message, place.say)
     folder = place.folder.home / CACHE
-    for fetch, files in found:
-        with naming(fetch.item):
-            fetch.root.mkdir(parents=True, exist_ok=True)
-            pairs = [(file, fetch.root / inside(file.path)) for file in files]
-            names = {file.store for file in files}
-            download(pairs, {name: stores[name] for name in names}, BlockCache(folder, cache_limit(folder)), progress)
-            place.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
+    with closing(BlockCache(folder, cache_limit(folder), place.say)) as cache:
+        for fetch, files in found:
+            with naming(fetch.item):
+                fetch.root.mkdir(parents=True, exist_ok=True)
+                needed = {name: stores[name] for name in {file.store for file in files}}
+                download([(file, fetch.root / inside(file.path)) for file in files], needed, cache, progress)
+                place.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
 
 
 def files_at(store: DataStore, name: str, path: str) -> Iterator[SourceFile]:
@@ -52,7 +53,7 @@ def files_at(store: DataStore, name: str, path: str) -> Iterator[SourceFile]:
 
 
 class OpenStores(Mapping[str, DataStore]):
-    """The stores of an attempt by their names, each opened when it is first asked for.
+    """The stores of an attempt by their names, each opened when it is first asked for. For one thread.
 
     Not for a process that will fork another one which uses stores: some hold threads.
     """

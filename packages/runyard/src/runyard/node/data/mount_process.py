@@ -8,7 +8,6 @@ from runyard.node.event_loop import now
 from runyard.node.processes import ProcessId
 from runyard.node.tree import WaitUntil
 
-REPORT = "mounts-ended.json"
 _SILENCE_SECONDS, _CANCELED_SECONDS, _LOOK_AGAIN_SECONDS = 600.0, 30.0, 0.05
 
 
@@ -20,6 +19,7 @@ class MountProcess:
         self._folder, self._wait_until = folder, wait_until
         self._life: int | None = None
         self._process: ProcessId | None = None
+        self._report = ""
 
     def open_life(self) -> int:
         """The end of the pipe for the process to come; the caller closes it once it has been forked."""
@@ -31,8 +31,9 @@ class MountProcess:
         """The other end, which no child of the supervisor may hold."""
         return () if self._life is None else (self._life,)
 
-    def follow(self, process: ProcessId | None) -> None:
-        self._process = process
+    def follow(self, process: ProcessId | None, report: str) -> None:
+        """`report` is the name of the file that it will leave."""
+        self._process, self._report = process, report
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.is_alive()
@@ -62,7 +63,7 @@ class MountProcess:
 
     def report(self) -> Json | None:
         """What it has left; None when it died."""
-        return self._folder.read(REPORT)
+        return self._folder.read(self._report)
 
     def _close_life(self) -> None:
         if self._life is not None:
