@@ -42,7 +42,7 @@ class NetworkRules:
 
     allow_private: bool = True
     """Whether loopback, private and link-local addresses may be connected to (link-local: never)."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Proxies and certificates as environment variables name them, both cases; nothing else is read from there."""
     max_file_bytes: int = 1 << 40
     max_redirects: int = 10
