@@ -16,6 +16,11 @@ ROWS = (
     "run_queries",
     "metric_history",
     "outputs",
+    "mount_large",
+    "mount_small",
+    "mount_setup",
+    "upload_files",
+    "download_dataset",
 )
 
 

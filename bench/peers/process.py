@@ -22,6 +22,7 @@ REQUIREMENTS = {
     "tensorboard": ["tensorboardX", "tensorboard", "setuptools<81"],
     "aim": ["aim"],
     "wandb": ["wandb"],
+    "boto3": ["boto3"],
 }
 INSTALL_SECONDS = 300
 
