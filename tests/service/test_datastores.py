@@ -55,10 +55,11 @@ def test_a_path_that_leads_out_is_refused(client, store, path):
 
 def test_a_link_that_leads_out_is_not_followed(client, store, service, tmp_path):
     (tmp_path / "secret").write_text("secret")
+    client.put(f"{store}/files/inside", b"x")
     root = os.path.join(service["home"], "datastores", client.workspace, "workspaceblobstore")
     os.symlink(tmp_path, os.path.join(root, "out"))
-    assert client.refusal("GET", f"{store}/files/out/secret")["code"] == "invalid_argument"
-    assert client.refusal("PUT", f"{store}/files/out/new", b"x")["code"] == "invalid_argument"
+    assert client.refusal("GET", f"{store}/files/out/secret")["code"] == "access_denied"
+    assert client.refusal("PUT", f"{store}/files/out/new", b"x")["code"] == "access_denied"
     assert not (tmp_path / "new").exists()
 
 

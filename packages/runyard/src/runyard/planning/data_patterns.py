@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from runyard.errors import InvalidArgument
 
@@ -13,6 +14,7 @@ def is_glob(pattern: str) -> bool:
     return bool(GLOB_CHARACTERS & set(pattern))
 
 
+@lru_cache(64)  # asked for once a file of a listing
 def fixed_part(pattern: str) -> str:
     """The folder of a datastore path before its first glob segment; the whole path when it has none."""
     kept: list[str] = []

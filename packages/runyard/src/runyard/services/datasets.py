@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound, SourceChanged
+from runyard.errors import AlreadyExists, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.data import NetworkRules
 from runyard.model.names import check_asset_name
@@ -104,20 +104,27 @@ class Datasets:
         return self.look(dataset, self._network.for_request(variables))
 
     def open(self, workspace: str, dataset_id: str, path: str) -> Content:
-        """One file of a saved dataset. A listing of a moment ago is good enough unless it is seen to be stale."""
+        """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
+        it is remote, reading it is SourceChanged."""
         rules = self._network.for_request({})
-        known = self._recent.get(dataset_id)
-        if known is not None and path in known:
-            try:
-                return self._content(workspace, known[path], rules)
-            except (NotFound, SourceChanged):
-                pass
         dataset = self.get(workspace, dataset_id)
-        self.look(dataset, rules)
         found = (self._recent.get(dataset_id) or {}).get(path)
+        if found is None or self._is_stale(workspace, found, rules):
+            self.look(dataset, rules)
+            found = (self._recent.get(dataset_id) or {}).get(path)
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
         return self._content(workspace, found, rules)
+
+    def _is_stale(self, workspace: str, file: FoundFile, rules: NetworkRules) -> bool:
+        """Looked at on this machine's disks alone: elsewhere that would double the requests of a download."""
+        store = self._stores.open(workspace, file.source.store, rules)
+        if store.local_root is None:
+            return False
+        try:
+            return store.stat(file.source.key).etag != file.source.etag
+        except NotFound:
+            return True
 
     def _content(self, workspace: str, file: FoundFile, rules: NetworkRules) -> Content:
         store = self._stores.open(workspace, file.source.store, rules)

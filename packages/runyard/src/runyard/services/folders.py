@@ -53,5 +53,14 @@ def plain_file(path: str, allowed: Path | None, argument: str) -> Path:
     return found
 
 
+def named_file(path: str, argument: str) -> Path:
+    """One absolute path that leads to a plain file, for somebody who may read any. Raises InvalidArgument, NotFound."""
+    if "\0" in path or not os.path.isabs(path):
+        raise InvalidArgument(f"{argument} must be an absolute path, got {path!r}.")
+    if not os.path.isfile(path):
+        raise NotFound(f"There is no file {path!r}.", hint=f"Check {argument}.")
+    return Path(path)
+
+
 def _is_below(path: Path, root: Path) -> bool:
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))

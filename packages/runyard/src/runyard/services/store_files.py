@@ -13,7 +13,7 @@ from runyard.model.names import check_relative_path
 from runyard.ports.data import DataStore
 from runyard.services.content import Content
 from runyard.services.deadline import bounded
-from runyard.services.folders import plain_file
+from runyard.services.folders import named_file, plain_file
 from runyard.services.network import Network
 from runyard.services.open_stores import OpenStores
 from runyard.transfers import upload
@@ -79,9 +79,11 @@ class StoreFiles:
         self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
     ) -> tuple[Sequence[str], Sequence[str]]:
         """Copy files of this machine in; returns target paths (written, skipped because they were there)."""
-        allowed = None if anywhere else self._attempts
         wanted = {
-            check_relative_path(path, "target path"): plain_file(source, allowed, "source") for source, path in items
+            check_relative_path(path, "target path"): (
+                named_file(source, "source") if anywhere else plain_file(source, self._attempts, "source")
+            )
+            for source, path in items
         }
         if len(wanted) < len(items):
             raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
