@@ -33,7 +33,7 @@ def raise_read_ahead(mount_point: Path, kibibytes: int) -> None:
     device = os.stat(mount_point).st_dev
     setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
     try:
-        setting.write_text(str(kibibytes), encoding="ascii")
+        setting.write_text(str(kibibytes), encoding="utf-8")
     except OSError:
         return
 

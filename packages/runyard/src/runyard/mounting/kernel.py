@@ -134,7 +134,7 @@ def why_no_fuse() -> str:
 
 def may_mount() -> bool:
     """Whether mount(2) is open to this process: as root, or as the owner of its namespace."""
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:
         for line in status:
             if line.startswith("CapEff:"):
                 return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
@@ -166,9 +166,9 @@ def _unshare() -> None:
     user, group = os.geteuid(), os.getegid()
     _checked(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)))
     if user:
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+        Path("/proc/self/setgroups").write_text("deny", encoding="utf-8")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="utf-8")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="utf-8")
     # Slave, not private: a disk that the machine mounts later is seen here as well.
     _set_propagation("/", _MS_SLAVE)
 
@@ -180,7 +180,7 @@ def _set_propagation(target: str | Path, kind: int) -> None:
 def _mountinfo() -> list[tuple[str, list[str]]]:
     with open("/proc/self/mountinfo", "rb") as table:
         rows = [line.split(b" ") for line in table]
-    return [(os.fsdecode(_ESCAPED.sub(_unescaped, row[4])), row[5].decode("ascii").split(",")) for row in rows]
+    return [(os.fsdecode(_ESCAPED.sub(_unescaped, row[4])), row[5].decode().split(",")) for row in rows]
 
 
 def _unescaped(octal: re.Match[bytes]) -> bytes:
