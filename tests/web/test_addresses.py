@@ -10,7 +10,8 @@ from tests.web.servers import a_file
     [
         "", "data/a.csv", "/etc/passwd", "file:///etc/passwd", "ftp://a.org/x", "http://", "https:///x", "http:/a.org",
         "http://a.org:0x50/x", "http://a.org:99999/x", "http://[::1/x", "http://[fe80::1%25eth0]/x", "http://a b/x",
-        "http://a\\b/x", "http://a.org/x\r\nHost: b", "http://a.org/\0", "http://" + "a" * 300 + "/x", "http://a..b/x",
+        "http://a\\b/x", "http://a.org/x\r\nHost: b", "http://a.org/\0", "http://a.org/\udc80", "http://\udc80/",
+        "http://" + "a" * 300 + "/x", "http://a..b/x",
     ],
 )  # fmt: skip
 def test_what_is_no_web_address_is_refused(url):
@@ -61,7 +62,7 @@ def test_files_lie_below_a_base_address(server, open_web):
         assert bytes(store.read("a b?/%c.csv", 0, 5)) == b"hello"
 
 
-@pytest.mark.parametrize("path", ["", "/a", "../a", "a/../../b", "a//b", "./a", "a/", "a\0b", "x" * 9000])
+@pytest.mark.parametrize("path", ["", "/a", "../a", "a/../../b", "a//b", "./a", "a/", "a\0b", "x" * 9000, "\udc80"])
 def test_a_path_that_leaves_the_base_is_refused(server, open_web, path):
     store = open_web(f"{server.url}/data")
     for ask in (store.stat, lambda path: store.read(path, 0, 5)):
@@ -92,6 +93,11 @@ def test_a_base_cannot_be_listed_and_an_address_lists_itself(server, open_web):
     with pytest.raises(InvalidArgument, match="web datastores have no listing"):
         open_web(server.url).list("a")
     assert [file.size for file in open_web().list(f"{server.url}/a")] == [5]
+
+
+def test_a_store_is_known_by_its_base_however_that_is_written(open_web):
+    assert open_web("HTTP://A.org:80/data").identity == open_web("http://a.org/data/").identity
+    assert len({open_web(base).identity for base in ("", "http://a.org/", "http://a.org/data", "https://a.org/")}) == 4
 
 
 def test_nothing_is_written_to_the_web(server, open_web, tmp_path):

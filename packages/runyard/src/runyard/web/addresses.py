@@ -8,7 +8,9 @@ from runyard.errors import DataFailed, InvalidArgument
 
 MAX_CHARACTERS = 8192
 PORTS = {"http": 80, "https": 443}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+UNSENDABLE = re.compile(r"[\x00\ud800-\udfff]")
+"""Characters that no quoting can carry."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _HOST = re.compile(r"[a-z0-9._~-]{1,253}")
 _SAFE = "%/:=&~+!$,;'@()*[]|"
 _PLAIN = re.compile(r"(https?://[^/?#]+)(/[A-Za-z0-9_.~%/:=&+!$,;'@()*-]*)(?:\?([A-Za-z0-9_.~%/:=&+!$,;'@()*?-]*))?")
@@ -49,7 +51,9 @@ def parse_address(url: str) -> Address:
     if plain:
         return Address(*_parse_origin(plain[1]), plain[2], plain[3] or "")
     if _CONTROL.search(url):
-        raise InvalidArgument(f"The web address {_without_query(url)!r} holds a control character. Quote it as %0A.")
+        raise InvalidArgument(
+            f"The web address {_without_query(url)!r} holds a control character or half a character. Quote it."
+        )
     try:
         parts = urlsplit(url)
     except ValueError as error:

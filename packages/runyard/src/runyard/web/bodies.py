@@ -39,8 +39,10 @@ class SizedBody(Body):
         self.is_finished = size == 0
 
     def readinto(self, view: memoryview) -> int:
-        wanted = min(len(view), self._left)
-        got = self._connection.fill(view[:wanted]) if wanted else 0
+        wanted = len(view)
+        if wanted > self._left:
+            wanted, view = self._left, view[: self._left]
+        got = self._connection.fill(view) if wanted else 0
         self._left -= got
         if not got and wanted:
             raise Broken(f"the transfer ended after {self._size - self._left} of {self._size} bytes")
@@ -48,7 +50,7 @@ class SizedBody(Body):
         return got
 
     def skip(self) -> None:
-        if self._left <= self._connection.buffered:
+        if 0 < self._left <= self._connection.buffered:
             self.readinto(memoryview(bytearray(self._left)))
 
 

@@ -39,11 +39,12 @@ class Pace:
         self._seconds, self._bytes = 0.0, 0
 
     def took(self, seconds: float, came: int) -> None:
+        """Silent when that was too slow."""
         self._seconds += seconds
         self._bytes += came
         if self._seconds < self._silence_seconds:
             return
-        if came and self._bytes < LEAST_BYTES_PER_SECOND * self._silence_seconds:
+        if self._bytes < LEAST_BYTES_PER_SECOND * self._silence_seconds:
             raise Silent(f"only {self._bytes} bytes came from the server in {self._seconds:.3g} seconds")
         self.renew()
 
@@ -87,7 +88,9 @@ class Connection:
         if self._trouble:
             raise self._trouble
         wanted = len(view)
-        got = min(wanted, self.buffered)
+        got = self._end - self._begin
+        if got > wanted:
+            got = wanted
         if got:
             view[:got] = self._buffer[self._begin : self._begin + got]
             self._begin += got
@@ -126,6 +129,7 @@ class Connection:
                 head = parse_head(bytes(self._buffer[self._begin : end]))
                 self._begin = end + 4
                 if head.status >= 200:
+                    self._pace.renew()
                     return head
             if time.monotonic() > deadline:
                 raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
@@ -148,7 +152,8 @@ class Connection:
             came = self._stream.recv_into(view, 0, flags)
         except OSError as error:
             raise self._broken(error) from error
-        self._pace.took(time.monotonic() - began, came)
+        if 0 < came < len(view):
+            self._pace.took(time.monotonic() - began, came)
         return came
 
     def _broken(self, error: OSError) -> Broken:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 from runyard.errors import InvalidArgument
 from runyard.model.data import NetworkRules, StoredFile
 from runyard.ports.data import Progress
-from runyard.web.addresses import MAX_CHARACTERS, Address, parse_address
+from runyard.web.addresses import MAX_CHARACTERS, UNSENDABLE, Address, parse_address
 from runyard.web.client import Client
 from runyard.web.parts import read_once, stat_once
 from runyard.web.transfer import Transfer
@@ -21,6 +21,10 @@ class WebStore:
         self._rules = rules
         self._base = _checked_base(base) if base else ""
         self._client = Client(rules)
+
+    @property
+    def identity(self) -> str:
+        return f"web:{self._base}"
 
     @property
     def local_root(self) -> Path | None:
@@ -66,7 +70,7 @@ class WebStore:
     def _address(self, path: str) -> Address:
         if not self._base:
             return parse_address(path)
-        is_below = path and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+        is_below = path and not UNSENDABLE.search(path) and not {"", ".", ".."} & set(path.split("/"))
         if not is_below or len(path) > MAX_CHARACTERS:
             raise InvalidArgument(
                 f"{path[:200]!r} is no path of a file below {self._base}.",
