@@ -17,13 +17,17 @@ ACCOUNT = "runyardtests"
 
 
 class AzuriteServer:
-    """A real Azurite with one account; what it holds outlives a kill. With a certificate it speaks https, and takes
+    """A real Azurite with one account. With a certificate it speaks https, and takes
     bearer tokens."""
 
     def __init__(self, folder: Path, certificate: Certificate | None = None) -> None:
         self.key = base64.b64encode(secrets.token_bytes(64)).decode()
         self._folder, self._certificate = folder, certificate
         self._server = ServerProcess(folder)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
 
     @property
     def endpoint(self) -> str:
@@ -48,10 +52,22 @@ class AzuriteServer:
     def kill(self) -> None:
         self._server.kill()
 
+    def settle(self) -> None:
+        """What it was given until now outlives a kill; it writes its own index out now and then only."""
+        self._server.stop()
+        self.start()
+
     def make_container(self, name: str) -> None:
-        url = f"{self.endpoint}/{name}?restype=container&{self.account_sas()}"
+        self._put(f"{name}?restype=container&{self.account_sas()}", {})
+
+    def put_blob(self, container: str, quoted_name: str) -> None:
+        """One of a name that clients would not let through."""
+        self._put(f"{container}/{quoted_name}?{self.account_sas()}", {"x-ms-blob-type": "BlockBlob"})
+
+    def _put(self, target: str, headers: dict[str, str]) -> None:
         trust = ssl.create_default_context(cafile=str(self._certificate.authority)) if self._certificate else None
-        with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), context=trust, timeout=30):
+        request = urllib.request.Request(f"{self.endpoint}/{target}", data=b"", headers=headers, method="PUT")
+        with urllib.request.urlopen(request, context=trust, timeout=30):
             pass
 
     def account_sas(self, permissions: str = "rwdlac", expiry: str = "2100-01-01T00:00:00Z") -> str:

@@ -38,11 +38,18 @@ class ServerProcess:
                 raise RuntimeError(f"{command[0]} did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
             _PAUSE.wait(0.05)
 
+    def stop(self) -> None:
+        """Let it finish."""
+        self._end(signal.SIGTERM)
+
     def kill(self) -> None:
         """It and its children, at once, in the middle of what they do."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._process.pid, how)
             self._process.wait()
             self._process = None
 

@@ -25,6 +25,10 @@ class S3Server:
         self.key_id, self.key = "anything", "goes"
 
     @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._server.port}"
 

@@ -45,7 +45,7 @@ def explain(error: Exception, place: Place, path: str) -> RunyardError:
         return _denied(place, status, code)
     if isinstance(error, AlreadyExistsError):
         return already_exists(path)
-    if isinstance(error, PreconditionError):
+    if isinstance(error, PreconditionError) or status == 412:
         return source_changed(path)
     if isinstance(error, InvalidPathError):
         return _unlistable(place, text)

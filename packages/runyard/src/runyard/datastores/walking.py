@@ -1,4 +1,6 @@
+import errno
 import os
+import stat
 from collections.abc import Iterator
 
 from runyard.datastores.beneath import Root
@@ -10,38 +12,50 @@ def walk(root: Root, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
     """Every regular file whose path begins with the prefix, sorted by path. Links are followed inside the root alone:
     one that leads out is AccessDenied, for leaving it out would be silent loss. Dangling ones are no files."""
     folder, slash, name = prefix.rpartition("/")
-    yield from _walk(root, f"{folder}{slash}", name, ())
+    if os.path.exists(f"{root.folder}/{folder}") and not root.contains(f"{root.folder}/{folder}"):
+        raise root.leads_out(folder)
+    yield from _walk(root, f"{folder}{slash}", name, frozenset())
 
 
 def _walk(
-    root: Root, folder: str, name: str, above: tuple[tuple[int, int], ...]
+    root: Root, folder: str, name: str, above: frozenset[tuple[int, int]]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    for entry in _entries(root, folder):
-        if not entry.name.startswith(name) or is_unfinished(entry.name):
-            continue
+    for entry, facts in _entries(root, folder, name):
         path = check_text(folder + entry.name, "path")
-        if entry.is_symlink():
-            if not os.path.exists(entry.path):
-                continue
-            if not root.contains(entry.path):
-                raise root.leads_out(path)
-        if entry.is_dir():
-            facts = entry.stat()
+        if entry.is_symlink() and not root.contains(entry.path):
+            raise root.leads_out(path)
+        if stat.S_ISREG(facts.st_mode):
+            yield path, facts
+        elif stat.S_ISDIR(facts.st_mode):
             here = (facts.st_dev, facts.st_ino)
             if here not in above:  # else a link to a folder that it lies in
-                yield from _walk(root, f"{path}/", "", (*above, here))
-        elif entry.is_file():
-            yield path, entry.stat()
+                yield from _walk(root, f"{path}/", "", above | {here})
 
 
-def _entries(root: Root, folder: str) -> list[os.DirEntry[str]]:
+def _entries(root: Root, folder: str, name: str) -> list[tuple[os.DirEntry[str], os.stat_result]]:
     """In the order of the paths below them: 'a-b' comes before 'a/b'."""
     try:
         with os.scandir(f"{root.folder}/{folder}") as entries:
-            return sorted(entries, key=lambda entry: f"{entry.name}/" if entry.is_dir() else entry.name)
+            found = [
+                (f"{entry.name}/" if stat.S_ISDIR(facts.st_mode) else entry.name, entry, facts)
+                for entry in entries
+                if entry.name.startswith(name) and not is_unfinished(entry.name) and (facts := _facts(entry))
+            ]
     except (FileNotFoundError, NotADirectoryError) as error:
         if root.folder.is_dir():
-            return []  # nothing begins with that prefix
+            return []  # nothing begins with that prefix, or it has just been removed
         raise root.explain(folder, error) from error
     except OSError as error:
         raise root.explain(folder, error) from error
+    found.sort(key=lambda each: each[0])
+    return [(entry, facts) for _, entry, facts in found]
+
+
+def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """None of what leads nowhere, or has just gone."""
+    try:
+        return entry.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
