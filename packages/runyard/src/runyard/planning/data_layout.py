@@ -28,8 +28,9 @@ def stored_path(datastore: str, pattern: str, name: str, *, is_only_source: bool
 
 
 def shown(url: str) -> str:
-    """The address for messages: a query may hold a signature, which is a secret."""
-    return urlsplit(url)._replace(query="", fragment="").geturl()
+    """The address for messages: without a login, and without the query, which may hold a signature."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _safe(segment: str) -> str:
