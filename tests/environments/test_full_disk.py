@@ -7,10 +7,8 @@ import pytest
 
 from runyard.environments.folder import key_of
 from runyard.environments.uv import UvEnvironments
-from runyard.errors import DataFailed, EnvironmentFailed
-from runyard.model.plan import DataItem, EnvironmentSpec
-from runyard.node.data import DataCache, bring
-from tests.environments.web_server import WebServer
+from runyard.errors import EnvironmentFailed
+from runyard.model.plan import EnvironmentSpec
 from tests.environments.wheelhouse import add_wheel
 
 SPEC = EnvironmentSpec(requirements=("large",))
@@ -43,16 +41,3 @@ def test_an_environment_that_does_not_fit_says_so_and_leaves_the_disk_as_it_was(
     assert "Free space" in failure.value.hint
     assert environments.find(SPEC) is None
     assert not (root / key_of(SPEC)).exists()
-
-
-def test_data_that_does_not_fit_says_so_and_is_asked_for_once(small_disk, tmp_path):
-    server = WebServer()
-    server.pages["/large"] = bytes(3_000_000)
-    item = DataItem("large", "mount", "", {"urls": [f"{server.url}/large"]})
-    try:
-        with pytest.raises(DataFailed, match="No space left"):
-            bring(item, tmp_path / "attempt", DataCache(small_disk / "data-cache"), {}, _unheard)
-    finally:
-        server.close()
-    assert server.bodies_sent("/large") == 1
-    assert not list((small_disk / "data-cache").glob("*/content"))

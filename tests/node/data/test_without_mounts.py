@@ -110,7 +110,7 @@ def test_data_that_does_not_fit_says_so(small_disk, said):
     found = DatasetFiles([file], is_one_file=True)
     data = DataForAttempt({"mnist": found}, {"": StoreAccess("web", "")}, NetworkRules())
     try:
-        with pytest.raises(RunyardError, match=r"Data input 'mnist'.*([Nn]o space|disk is full)"):
+        with pytest.raises(RunyardError, match=r"Data input 'mnist': .*whose disk has \d+ left. Free space"):
             bring_all([dataset(mode="download")], data, a_place(small_disk / "home", said))
     finally:
         server.close()

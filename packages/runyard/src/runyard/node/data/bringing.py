@@ -170,8 +170,9 @@ class _Bringing:
     def _mount_remote(self, item: DataItem) -> None:
         root = self._place.mounts.of(item.name)
         path = root
-        if self._data.stores[item.datastore].kind == "web":
-            files = list(files_at(OpenStores(self._data)[item.datastore], item.datastore, item.path))
+        stores = OpenStores(self._data)
+        if stores.is_web(item.datastore):
+            files = list(files_at(item, stores))
             self._served[item.name] = (item, ReadOnlyMount(root, files, item.name))
             path = root / item.path
         elif item.kind == "output":

@@ -45,11 +45,12 @@ def fetch_all(fetches: Sequence[Fetch], data: DataForAttempt, place: Place) -> N
                 place.say(f"{fetch.item.name}: {len(files)} files in {fetch.root}.")
 
 
-def files_at(store: DataStore, name: str, path: str) -> Iterator[SourceFile]:
-    """The file at that path of a datastore, or all below that folder; their paths are those on the datastore."""
-    for found in store.list(path):
+def files_at(item: DataItem, stores: "OpenStores") -> Iterator[SourceFile]:
+    """The file at the item's path of its datastore, or all below that folder, by their paths there."""
+    path, store = item.path, stores[item.datastore]
+    for found in [store.stat(path)] if stores.is_web(item.datastore) else store.list(path):
         if not path or found.path == path or found.path.startswith(f"{path}/"):
-            yield SourceFile(found.path, name, found.path, found.size, found.etag, found.is_ranged)
+            yield SourceFile(found.path, item.datastore, found.path, found.size, found.etag, found.is_ranged)
 
 
 class OpenStores(Mapping[str, DataStore]):
@@ -67,6 +68,10 @@ class OpenStores(Mapping[str, DataStore]):
             self._opened[name] = open_store(self._data.stores[name], self._data.network)
         return self._opened[name]
 
+    def is_web(self, name: str) -> bool:
+        """Such a store cannot list what it has."""
+        return self._data.stores[name].kind == "web"
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._data.stores)
 
@@ -79,7 +84,7 @@ def _files(fetch: Fetch, stores: OpenStores) -> Sequence[SourceFile]:
         return fetch.files
     item = fetch.item
     with naming(item):
-        files = list(files_at(stores[item.datastore], item.datastore, item.path))
+        files = list(files_at(item, stores))
         if not files and not fetch.may_be_empty:
             raise DataFailed(
                 f"there is nothing at {item.path!r} in datastore {item.datastore!r}.",

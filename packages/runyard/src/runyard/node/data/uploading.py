@@ -56,7 +56,7 @@ def _tell_of_outputs(plan: LaunchPlan, stores: OpenStores, client: ServiceClient
         if item.kind != "output":
             continue
         with naming(item):
-            sizes = [file.size or 0 for file in files_at(stores[item.datastore], item.datastore, item.path)]
+            sizes = [file.size or 0 for file in files_at(item, stores)]
             body = {"name": item.name, "files": len(sizes), "bytes": sum(sizes), "registers": ended_well}
             patiently(partial(client.ask, "POST", address, body))
 
