@@ -7,6 +7,7 @@ from runyard.web.troubles import Broken
 
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: |$)")
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,19})-([0-9]{1,19})|\*)/([0-9]{1,19}|\*)")
+_UNNAMEABLE = re.compile(r"[\s]")
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
@@ -74,7 +75,7 @@ class Head(NamedTuple):
         return "" if is_plain else encoding
 
 
-def parse_head(raw: bytes) -> Head:
+def parse_head(raw: bytes | bytearray) -> Head:
     """Broken when it is no answer of HTTP/1.x, or does not say clearly where its body ends."""
     first, *lines = raw.decode("latin-1").split("\r\n")
     match = _STATUS_LINE.match(first)
@@ -83,10 +84,12 @@ def parse_head(raw: bytes) -> Head:
     fields: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        name, value = name.lower(), value.strip()
-        if not colon or " " in name or "\n" in line:
+        if not colon:
             raise Broken("the server sends malformed headers")
-        fields[name] = f"{fields[name]}, {value}" if name in fields else value
+        name = name.lower()
+        fields[name] = f"{fields[name]}, {value.strip()}" if name in fields else value.strip()
+    if _UNNAMEABLE.search(":".join(fields)):
+        raise Broken("the server sends malformed headers")
     return Head(int(match[2]), match[1] == "1", fields, _length(fields), _is_chunked(fields))
 
 

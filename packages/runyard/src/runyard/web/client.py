@@ -20,6 +20,8 @@ _SAME_ALWAYS = "Accept: */*\r\nAccept-Encoding: identity\r\nUser-Agent: runyard\
 class Answer:
     """A server's answer, in a `with`: at its end the connection is kept if the body was read to its end."""
 
+    __slots__ = ("_connection", "_origin", "_pool", "body", "head")
+
     def __init__(self, pool: Pool, origin: Hashable, connection: Connection, head: Head, body: Body) -> None:
         self.head, self.body = head, body
         self._pool, self._origin, self._connection = pool, origin, connection

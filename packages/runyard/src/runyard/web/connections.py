@@ -2,6 +2,7 @@ import contextlib
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from runyard.web.answers import Head, parse_head
@@ -94,23 +95,19 @@ class Connection:
         if got:
             view[:got] = self._buffer[self._begin : self._begin + got]
             self._begin += got
-        while got < wanted:
-            try:
-                came = self._receive(view[got:], self._wait_for_all)
-            except Broken as trouble:
-                self._trouble = trouble
-                if not got:
-                    raise
-                break
-            if not came:
-                break
-            got += came
+        try:
+            while got < wanted and (came := self._paced(view[got:], self._wait_for_all)):
+                got += came
+        except Broken as trouble:
+            self._trouble = trouble
+            if not got:
+                raise
         return got
 
     def line(self) -> bytes:
         """Up to and without the next end of line, as chunks have them."""
         while (end := self._content.find(b"\n", self._begin, self._end)) < 0:
-            self._more("the server ended the transfer early")
+            self._more("the server ended the transfer early", self._paced)
         text = bytes(self._buffer[self._begin : end]).rstrip(b"\r")
         self._begin = end + 1
         return text
@@ -122,11 +119,10 @@ class Connection:
     def _head(self) -> Head:
         deadline = time.monotonic() + self._silence_seconds
         self._begin = self._end = 0
-        self._pace.renew()
         while True:
-            self._more("the server closed the connection without an answer")
+            self._more("the server closed the connection without an answer", self._receive)
             while (end := self._content.find(b"\r\n\r\n", self._begin, self._end)) >= 0:
-                head = parse_head(bytes(self._buffer[self._begin : end]))
+                head = parse_head(self._content[self._begin : end])
                 self._begin = end + 4
                 if head.status >= 200:
                     self._pace.renew()
@@ -134,27 +130,30 @@ class Connection:
             if time.monotonic() > deadline:
                 raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
 
-    def _more(self, why_not: str) -> None:
+    def _more(self, why_not: str, receive: Callable[[memoryview, int], int]) -> None:
         if self._begin:
             kept = bytes(self._buffer[self._begin : self._end])
             self._buffer[: len(kept)] = kept
             self._begin, self._end = 0, len(kept)
         if self._end == MAX_HEAD_BYTES:
             raise Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
-        came = self._receive(self._buffer[self._end :], 0)
+        came = receive(self._buffer[self._end :], 0)
         if not came:
             raise Broken(why_not)
         self._end += came
 
-    def _receive(self, view: memoryview, flags: int) -> int:
+    def _paced(self, view: memoryview, flags: int) -> int:
         began = time.monotonic()
-        try:
-            came = self._stream.recv_into(view, 0, flags)
-        except OSError as error:
-            raise self._broken(error) from error
+        came = self._receive(view, flags)
         if 0 < came < len(view):
             self._pace.took(time.monotonic() - began, came)
         return came
+
+    def _receive(self, view: memoryview, flags: int) -> int:
+        try:
+            return self._stream.recv_into(view, 0, flags)
+        except OSError as error:
+            raise self._broken(error) from error
 
     def _broken(self, error: OSError) -> Broken:
         if isinstance(error, TimeoutError | BlockingIOError):
