@@ -52,8 +52,7 @@ def test_the_public_clouds_are_the_default() -> None:
         (StoreAccess("azure", "container", LOOPBACK, {"account_key": f"!{SECRET}"}), "credentials .* cannot be used"),
         (StoreAccess("azure", "container", LOOPBACK, {"sas_token": SECRET[:-1]}), "credentials .* cannot be used"),
         (StoreAccess("azure", "container", LOOPBACK, {"client_secret": SECRET}), "tenant_id, client_id"),
-        (StoreAccess("gcs", "bucket", LOOPBACK, {"service_account_key": SECRET}), "not the JSON text"),
-        (StoreAccess("gcs", "bucket", LOOPBACK, {"service_account_key": f'["{SECRET}"]'}), "not the JSON text"),
+        (StoreAccess("gcs", "bucket", LOOPBACK, {"service_account_key": SECRET}), "credentials .* cannot be used"),
         (
             StoreAccess("gcs", "bucket", LOOPBACK, {"service_account_key": json.dumps({"private_key": SECRET})}),
             "credentials .* cannot be used",
@@ -79,13 +78,10 @@ def test_a_metadata_service_is_never_an_endpoint(kind: str) -> None:
         open_store(StoreAccess(kind, "bucket", {**LOOPBACK, "endpoint": "http://169.254.169.254/a"}), NetworkRules())
 
 
-def test_the_places_that_tokens_come_from_are_checked_too() -> None:
+def test_the_place_that_tokens_come_from_is_checked_too() -> None:
     principal = {**LOOPBACK, "tenant_id": "t", "client_id": "c", "authority": "http://169.254.169.254"}
-    key = json.dumps({"token_uri": "http://169.254.169.254/token"})
     with pytest.raises(AccessDenied, match="link-local"):
         open_store(StoreAccess("azure", "c", principal, {"client_secret": SECRET}), NetworkRules())
-    with pytest.raises(AccessDenied, match="link-local"):
-        open_store(StoreAccess("gcs", "b", LOOPBACK, {"service_account_key": key}), NetworkRules())
 
 
 def test_a_store_shows_where_it_lies_and_no_secret() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from tests.servers import installing
 from tests.servers.process import ServerProcess
 
-BUCKET = "runyard-tests"
+BUCKET = "runyardtests"
 _UNSIGNED_REQUESTS = 4
 """Making the bucket and the user; from then on moto checks signatures."""
 _SETTING_UP = {"Authorization": "AWS4-HMAC-SHA256 Credential=setup/20200101/us-east-1/iam/aws4_request"}

@@ -11,25 +11,22 @@ from tests.servers.certificates import Certificate
 
 
 class TokenServer:
-    """Gives bearer tokens to those who know the secret, as the login services of Azure and Google do. Azure's are asked
-    for with a client secret, Google's with a signed assertion, whose signature nobody checks here."""
+    """Gives bearer tokens to those who know the secret, as Azure's login service does."""
 
-    def __init__(self, client_secret: str, certificate: Certificate | None = None) -> None:
+    def __init__(self, client_secret: str, certificate: Certificate) -> None:
         self.client_secret = client_secret
         self.given = 0
         """How many it gave."""
-        self._scheme = "https" if certificate else "http"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate.chain, certificate.key)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate.chain, certificate.key)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
+        return f"https://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -56,7 +53,7 @@ class TokenServer:
         return Handler
 
     def _answer(self, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
-        if form.get("client_secret") != [self.client_secret] and "assertion" not in form:
+        if form.get("client_secret") != [self.client_secret]:
             return 401, {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret."}
         self.given += 1
         return 200, {"access_token": _token(), "token_type": "Bearer", "expires_in": 3600}

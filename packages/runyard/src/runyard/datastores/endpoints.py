@@ -1,14 +1,10 @@
 """The addresses that object stores are reached at, out of what users give for them."""
 
-import json
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from runyard.errors import InvalidArgument
-
 AZURE_AUTHORITY = "https://login.microsoftonline.com"
-_GOOGLE_TOKENS = "https://oauth2.googleapis.com/token"
 
 
 def s3_endpoint(options: Mapping[str, str]) -> str:
@@ -30,17 +26,6 @@ def azure_endpoint(options: Mapping[str, str]) -> str:
     if parts.path.strip("/") or not _is_emulator(parts.netloc):
         return endpoint if "://" in endpoint else f"{protocol}://{account}.blob.{endpoint}"
     return f"{parts.scheme}://{parts.netloc}/{account}"
-
-
-def token_address(service_account_key: str) -> str:
-    """Where Google's tokens for that key come from."""
-    try:
-        key = json.loads(service_account_key)
-        return str(key.get("token_uri") or _GOOGLE_TOKENS)
-    except (ValueError, AttributeError):
-        problem = "service_account_key is not the JSON text of a service account's key."
-    # Outside of the handler, whose error holds the key.
-    raise InvalidArgument(problem, hint="Give the contents of the key file that Google Cloud made.")
 
 
 def _whole(endpoint: str) -> str:

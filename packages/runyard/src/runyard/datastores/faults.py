@@ -27,7 +27,7 @@ _PAST_END = ("InvalidRangeRequest", "ParseContentRange")
 _CAUSES = (
     ("ConnectionRefused", "it refuses connections"),
     ("dns error", "its name cannot be looked up"),
-    ("certificate", "its certificate is not trusted; SSL_CERT_FILE can name one that is"),
+    ("InvalidCertificate", "its certificate is not trusted; SSL_CERT_FILE can name one that is"),
     ("tunnel", "the proxy lets nobody through"),
     ("TimedOut", "it is silent"),
     ("ConnectionReset", "it breaks off connections"),
