@@ -44,3 +44,48 @@ def test_the_home_is_absolute_and_of_the_user_by_default(monkeypatch):
     assert home_folder({}) == Path("/home/somebody/.runyard")
     assert home_folder({"RUNYARD_HOME": "~/yard"}) == Path("/home/somebody/yard")
     assert home_folder({"RUNYARD_HOME": "relative"}).is_absolute()
+
+
+def test_private_addresses_are_allowed_on_loopback_alone_unless_said():
+    for variables, allowed in (
+        ({}, True),
+        ({"RUNYARD_HOST": "127.0.0.2"}, True),
+        ({"RUNYARD_HOST": "0.0.0.0"}, False),
+        ({"RUNYARD_HOST": "::"}, False),
+        ({"RUNYARD_HOST": "0.0.0.0", "RUNYARD_ALLOW_PRIVATE_ADDRESSES": "1"}, True),
+        ({"RUNYARD_ALLOW_PRIVATE_ADDRESSES": "0"}, False),
+    ):
+        assert read_settings(variables).allow_private_addresses is allowed, variables
+
+
+def test_the_services_own_proxies_and_certificates_are_kept_and_nothing_else():
+    given = {"https_proxy": "p", "NO_PROXY": "n", "SSL_CERT_FILE": "c", "PATH": "x", "http_proxy": ""}
+    assert read_settings(given).network_variables == {"https_proxy": "p", "NO_PROXY": "n", "SSL_CERT_FILE": "c"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RUNYARD_DATASTORES", "ftp://x"),
+        ("RUNYARD_DATASTORES", "bucket"),
+        ("RUNYARD_DATASTORES", "s3://"),
+        ("RUNYARD_DATASTORES", "s3://bucket/../x"),
+        ("RUNYARD_DATASTORES", "file://relative"),
+        ("RUNYARD_DATA_FOLDERS", "relative"),
+        ("RUNYARD_ALLOW_PRIVATE_ADDRESSES", "maybe"),
+        ("RUNYARD_CHANGED_DATA", "ignore"),
+    ],
+)
+def test_a_data_setting_that_cannot_be_used_is_refused_by_name(name, value):
+    with pytest.raises(InvalidArgument, match=name):
+        read_settings({name: value})
+
+
+def test_a_key_file_that_is_not_there_is_named(tmp_path):
+    variables = {"RUNYARD_DATASTORES": "gs://b", "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none")}
+    with pytest.raises(InvalidArgument, match="GOOGLE_APPLICATION_CREDENTIALS"):
+        read_settings(variables)
+    (tmp_path / "none").write_text("{}")
+    store = read_settings(variables).operator_store
+    assert store is not None
+    assert store.secrets == {"service_account_key": "{}"}

@@ -26,6 +26,7 @@ from runyard.services.open_stores import CREDENTIALS_KEY, OpenStores
 from runyard.services.secrets import Vault
 from runyard.services.workspaces import Workspaces
 from runyard.settings import Settings
+from runyard.web import check_endpoint
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,11 @@ class Datastores:
                     hint="Make the container or bucket, then register it.",
                 )
             Path(access.root).mkdir(parents=True, exist_ok=True)
-        # What lies below a web address cannot be listed; its host was looked at when the store was opened.
-        if not new.skip_validation and new.kind != "web":
+        if new.skip_validation:
+            return
+        if new.kind == "web":  # what lies below an address cannot be listed
+            check_endpoint(access.root, rules)
+        else:
             next(iter(store.list("")), None)
 
     def _checked_folder(self, folder: str, *, by_owner: bool) -> str:

@@ -1,0 +1,129 @@
+"""What differs on a service that others than users of this machine can reach."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runyard.errors import AccessDenied, InvalidArgument
+from runyard.model.data import StoreAccess
+from runyard.services.datasets import NewDataset
+from runyard.services.datastores import NewDatastore
+from runyard.services.workspaces import NewWorkspace, Workspaces
+from runyard.settings import Settings, read_settings
+from runyard.wiring import Data, build_data, lay_foundation
+
+WEB = {"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]}
+Serve = Callable[..., Data]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """The services around data on a server's settings, with a workspace."""
+    opened = []
+
+    def build(**variables: str) -> Data:
+        settings = read_settings({"RUNYARD_HOME": str(tmp_path / "home"), "RUNYARD_HOST": "0.0.0.0", **variables})
+        settings.home.mkdir(exist_ok=True)
+        base = lay_foundation(settings, "token")
+        opened.append(base.stores)
+        workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+        workspaces.create("vision", NewWorkspace(), exist_ok=True)
+        return build_data(base, workspaces)
+
+    yield build
+    for stores in opened:
+        stores.close()
+
+
+def test_private_addresses_are_not_read(serve):
+    data = serve()
+    with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
+        data.datasets.save("vision", NewDataset("x", WEB))
+    s3 = NewDatastore("x", "s3", {"bucket": "b", "endpoint": "http://127.0.0.1:9"})
+    with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
+        data.datastores.register("vision", s3, by_owner=True)
+    web = NewDatastore("x", "web", {"address": "http://169.254.169.254/"})
+    with pytest.raises(AccessDenied, match=r"169\.254"):
+        data.datastores.register("vision", web, by_owner=True)
+    data.datastores.register("vision", replace(web, skip_validation=True), by_owner=True)
+    of_metadata = {"type": "file", "sources": [{"datastore": "x", "path": "latest/meta-data"}]}
+    with pytest.raises(AccessDenied):
+        data.datasets.save("vision", NewDataset("x", of_metadata))
+
+
+def test_a_clients_proxy_is_no_way_around_that(serve):
+    data = serve(http_proxy="http://proxy.example:3128")
+    chosen = data.attempt_data._network.for_request({"http_proxy": "http://127.0.0.1:9"})
+    assert chosen.variables == {"http_proxy": "http://proxy.example:3128"}
+    definition = {"runyard": {"submitter": {"variables": {"http_proxy": "http://127.0.0.1:9"}}}}
+    assert data.attempt_data._network.for_run(definition).variables == chosen.variables
+    assert not chosen.allow_private
+
+
+def test_an_operator_may_allow_private_addresses(serve):
+    chosen = serve(RUNYARD_ALLOW_PRIVATE_ADDRESSES="1").attempt_data._network.for_request({"http_proxy": "http://p"})
+    assert (chosen.allow_private, chosen.variables) == (True, {"http_proxy": "http://p"})
+
+
+def test_folders_are_opened_only_below_those_of_the_operator(serve, tmp_path):
+    (tmp_path / "data" / "scans").mkdir(parents=True)
+    (tmp_path / "data" / "out").symlink_to("/etc")
+    data = serve(RUNYARD_DATA_FOLDERS=str(tmp_path / "data"))
+    made = data.datastores.register(
+        "vision", NewDatastore("scans", "folder", {"folder": str(tmp_path / "data" / "scans")}), by_owner=True
+    )
+    assert made.body["settings"] == {"folder": str(tmp_path / "data" / "scans")}
+    for folder in ("/etc", "/", str(tmp_path), str(tmp_path / "data" / "out"), f"{tmp_path}/data/../other"):
+        with pytest.raises(InvalidArgument):
+            data.datastores.register("vision", NewDatastore("odd", "folder", {"folder": folder}), by_owner=True)
+
+
+def test_without_folders_of_the_operator_none_is_opened(serve, tmp_path):
+    with pytest.raises(InvalidArgument, match="not one that this service opens"):
+        serve().datastores.register(
+            "vision", NewDatastore("x", "folder", {"folder": str(tmp_path / "scans")}), by_owner=True
+        )
+
+
+def test_the_workspaces_own_datastores_lie_where_the_operator_says(serve, tmp_path):
+    data = serve(RUNYARD_DATASTORES=f"file://{tmp_path}/pool")
+    data.store_files.put("vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
+    assert (tmp_path / "pool" / "vision" / "workspaceblobstore" / "a" / "b").read_bytes() == b"x"
+
+
+@pytest.mark.servers
+def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
+    data = serve(
+        RUNYARD_DATASTORES=f"s3://{s3_access.root}/",
+        RUNYARD_ALLOW_PRIVATE_ADDRESSES="1",
+        AWS_ENDPOINT_URL=s3_server.endpoint,
+        AWS_ACCESS_KEY_ID=s3_server.key_id,
+        AWS_SECRET_ACCESS_KEY=s3_server.key,
+    )
+    data.store_files.put("vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
+    data.store_files.put("vision", "workspacefilestore", "c", [b"y"], overwrite=False)
+    assert [file.path for file in data.store_files.list("vision", "workspaceblobstore")] == ["a/b"]
+    made = data.datasets.save(
+        "vision", NewDataset("x", {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]})
+    )
+    access = data.attempt_data.of_dataset(made)
+    assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
+
+
+def test_a_loopback_service_opens_any_folder_for_its_owner(serve, tmp_path):
+    data = serve(RUNYARD_HOST="127.0.0.1")
+    new = NewDatastore("x", "folder", {"folder": str(tmp_path)})
+    data.datastores.register("vision", new, by_owner=True)
+    with pytest.raises(InvalidArgument):
+        data.datastores.register("vision", replace(new, name="y"), by_owner=False)
+
+
+def test_a_settings_text_holds_no_credential():
+    settings = read_settings(
+        {"RUNYARD_DATASTORES": "az://box", "AZURE_STORAGE_ACCOUNT": "acme", "AZURE_STORAGE_KEY": "c2VjcmV0"}
+    )
+    assert settings.operator_store == StoreAccess("azure", "box", {"account_name": "acme"}, {"account_key": "c2VjcmV0"})
+    assert "c2VjcmV0" not in repr(replace(settings, port=1))
+    assert isinstance(settings, Settings)
