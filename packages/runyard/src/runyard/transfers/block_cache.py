@@ -1,23 +1,29 @@
 import errno
-import fcntl
 import hashlib
 import os
-import secrets
-import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from io import FileIO
 from pathlib import Path
 
-from runyard.environments.durable import locked, locked_if_free
+from runyard.environments.durable import locked
 from runyard.model.data import SourceFile
-from runyard.transfers.cached_files import CachedFiles
-from runyard.transfers.eviction import Kept, disk_bytes, kept_files, remove, remove_abandoned
+from runyard.transfers.eviction import Kept, kept_segments, remove, remove_earlier_layout
+from runyard.transfers.segment_writer import SegmentWriter, make_durable, make_segment, new_path
+from runyard.transfers.segments import WHOLE_FILE, Key, Place, Segment, this_boot
 
-_TRIM_TO = 0.9
-_REPORT_BYTES = 16 << 20
+_LEAST_SEGMENT_BYTES = 1 << 20
+_USUAL_SEGMENT_BYTES = 64 << 20
+_LEAST_SEGMENTS = 16
+_MOST_SEGMENTS = 256
+_LOOK_SECONDS_AFTER_MISS = 1.0
+_LOOK_SECONDS = 30.0
 _PAUSE_SECONDS = 30.0
+_SEAL_SECONDS = 1.0
+_SETTLED_SECONDS = 60.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -28,174 +34,192 @@ def _nothing(sentence: str) -> None:
 class BlockCache:
     """Parts of files that runs read from afar, kept for later reads of all processes of this home.
 
-    Holds about `limit_bytes` at most over all processes; what was not used for longest goes first. What cannot be
-    written (a full disk) is not kept, which `say` is told once; nobody's reading fails of it.
+    Holds about `limit_bytes` over all processes; what was not used for longest goes first. What cannot be written (a
+    full disk) is not kept, which `say` is told once; nobody's reading fails of it. A block is used only while it is
+    what was written. Safe for many threads; `close` it, so that others need not check each block.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, say: Callable[[str], None] = _nothing) -> None:
         self._folder, self.limit_bytes, self._say = folder, limit_bytes, say
-        self._shared = CachedFiles(folder / "shared")
-        self._private: CachedFiles | None = None
-        self._private_lock: tuple[Path, int] | None = None
-        self._guard = threading.Lock()
-        self._unreported = 0
-        self._trimming = False
-        self._has_said = False
+        self._segment_bytes = _segment_bytes(limit_bytes)
+        self._places: dict[Key, Place] = {}
+        self._segments: dict[str, Segment] = {}
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+        self._writing = threading.Lock()
+        self._writer: SegmentWriter | None = None
+        self._is_seal_due = False
         self._pause_until = 0.0
+        self._has_said = False
 
-    def files_for(self, file: SourceFile) -> CachedFiles:
-        """Where parts of it are kept. A file without an etag may be another tomorrow under the same name: what is read
-        of it is for this process alone."""
-        if file.etag:
-            return self._shared
-        with self._guard:
-            if self._private is None:
-                self._private = self._open_private()
-            return self._private
+    def read(self, key: Key, start: int, length: int, *, size: int) -> bytes | None:
+        """That part of a block of that size; None when it is not here, or not as it was."""
+        place = self._find(key)
+        if place is None or place.length != size:
+            return None
+        part = place.read(start, length)
+        if part is None:
+            self.forget(key)
+        return part
 
-    def keep(self, files: CachedFiles, name: str, data: bytes | memoryview) -> None:
-        """Never raises: a part that cannot be kept is fetched again when it is needed."""
+    def has(self, key: Key) -> bool:
+        """Whether it seems to be here; only reading it tells for certain."""
+        return self._find(key) is not None
+
+    def keep(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> None:
+        """Never raises: a block that cannot be kept is fetched again when it is needed."""
         if len(data) > self.limit_bytes or time.monotonic() < self._pause_until:
             return
-        try:
-            files.keep(name, data)
-        except OSError as error:
-            self.could_not_keep(error)
-        else:
-            self.account(len(data))
+        with self._writing:
+            try:
+                writer = self._writer_with_room()
+                self._places[key] = writer.append(key, data, is_shared=is_shared)
+                self._seal_soon()
+            except OSError as error:
+                self._give_up_writing(error)
 
-    def could_not_keep(self, error: OSError) -> None:
-        self._pause_until = time.monotonic() + _PAUSE_SECONDS
-        with self._guard:
-            said, self._has_said = self._has_said, True
-        if not said:
-            why = "its disk is full" if error.errno in _FULL else error.strerror or str(error)
-            self._say(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
+    def forget(self, key: Key) -> None:
+        """This process fetches the block anew when it is needed."""
+        self._places.pop(key, None)
 
-    def account(self, size: int) -> None:
-        """So many bytes more are kept. Starts making room, beside the caller, when they are too many."""
-        with self._guard:
-            self._unreported += disk_bytes(size)
-            due = self._unreported >= min(_REPORT_BYTES, self.limit_bytes // 16)
-            if not due or self._trimming:
-                return
-            self._trimming = True
-        if not self._report():
-            self._trimming = False
-            return
-        threading.Thread(target=self._trim_beside, name="cache-trim", daemon=True).start()
+    def open_whole(self, file: bytes, size: int | None) -> FileIO | None:
+        """A file that was kept whole."""
+        place = self._find(Key(file, WHOLE_FILE))
+        if place is None or size not in (None, place.length):
+            return None
+        return place.segment.opened()
 
-    def lock_for(self, name: str) -> Path:
-        """To be held while a file is fetched that is worth waiting for when another process fetches it."""
-        return self._folder / "locks" / name
+    def path_for_whole(self) -> Path:
+        """Where to write a file that `keep_whole` then makes known. OSError when there can be none."""
+        self._segments_folder.mkdir(parents=True, exist_ok=True)
+        return new_path(self._segments_folder)
 
-    def trim(self) -> list[str]:
-        """Remove the least recently used parts until the rest fit; returns what went."""
+    def keep_whole(self, file: bytes, path: Path) -> None:
+        make_segment(path, file)
+        self._look()
+        self.trim()
+
+    def lock_for(self, file: bytes) -> Path:
+        """To be held while a whole file is fetched: it is worth waiting for when another process fetches it."""
+        return self._folder / "locks" / file.hex()[:2]
+
+    def trim(self, room: int = 0) -> list[str]:
+        """Remove the least recently used segments until the rest, and so much more, fit; returns what went."""
         with locked(self._folder / "lock"):
-            return self._trim()
+            kept = sorted(kept_segments(self._segments_folder), key=lambda one: one.used_at)
+            total = sum(one.disk_bytes for one in kept)
+            going: list[Kept] = []
+            while kept and total > self.limit_bytes - room:
+                going.append(kept.pop(0))
+                total -= going[-1].disk_bytes
+            return remove(going)
 
     def prune(self, older_than: timedelta) -> list[str]:
-        """Remove the parts that nobody read since then; returns what went."""
+        """Remove what nobody read since then; returns what went."""
         limit = time.time() - older_than.total_seconds()
         with locked(self._folder / "lock"):
-            remove_abandoned(self._folder / "private")
-            kept = list(kept_files(self._folder / "shared"))
-            old = [part for part in kept if part.used_at <= limit]
-            _remove_all(old)
-            self._write_total(sum(part.disk_bytes for part in kept) - sum(part.disk_bytes for part in old))
-        self._remove_earlier_layout(limit)
-        return [Path(part.link).name for part in old]
+            old = [one for one in kept_segments(self._segments_folder) if one.used_at <= limit]
+            return remove(old) + remove_earlier_layout(self._folder, limit)
 
     def size(self) -> int:
         """Bytes on disk."""
-        return sum(part.disk_bytes for part in self._all_kept())
+        return sum(one.disk_bytes for one in kept_segments(self._segments_folder))
 
     def close(self) -> None:
-        """Let go of what only this process may use. What is shared stays."""
-        with self._guard:
-            held, self._private_lock, self._private = self._private_lock, None, None
-        if held:
-            shutil.rmtree(held[0], ignore_errors=True)
-            os.close(held[1])
+        """Let other processes use what this one kept, at once. It can be used again."""
+        self._seal()
+        with self._writing:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+        self._settle()
 
-    def _trim(self) -> list[str]:
-        remove_abandoned(self._folder / "private")
-        kept = sorted(self._all_kept(), key=lambda part: part.used_at)
-        total = sum(part.disk_bytes for part in kept)
-        going = []
-        if total > self.limit_bytes:
-            for part in kept:
-                if total <= self.limit_bytes * _TRIM_TO:
-                    break
-                going.append(part)
-                total -= part.disk_bytes
-        _remove_all(going)
-        self._write_total(total)
-        return [Path(part.link).name for part in going]
+    @property
+    def _segments_folder(self) -> Path:
+        return self._folder / "segments"
 
-    def _trim_beside(self) -> None:
-        try:
-            self.trim()
-        except OSError as error:
-            self.could_not_keep(error)
-        finally:
-            self._trimming = False
+    def _find(self, key: Key) -> Place | None:
+        place = self._places.get(key)
+        if place is None or time.monotonic() - self._looked_at > _LOOK_SECONDS:
+            if time.monotonic() - self._looked_at > _LOOK_SECONDS_AFTER_MISS:
+                self._look()
+            place = self._places.get(key)
+        return place
 
-    def _all_kept(self) -> list[Kept]:
-        kept = list(kept_files(self._folder / "shared"))
-        private = self._folder / "private"
-        for folder in private.iterdir() if private.is_dir() else ():
-            kept.extend(kept_files(folder))
-        return kept
+    def _look(self) -> None:
+        """Learn what other processes kept and removed since."""
+        with self._looking:
+            self._looked_at = time.monotonic()
+            here = {one.path.name: one.path for one in kept_segments(self._segments_folder)}
+            for name, path in here.items():
+                segment = self._segments.setdefault(name, Segment(path))
+                # The one that is written here is known better than its index tells.
+                if self._writer is None or segment is not self._writer.segment:
+                    with suppress(OSError):
+                        self._places.update(segment.new_places())
+            gone = {self._segments.pop(name) for name in self._segments.keys() - here.keys()}
+            if gone:
+                for key in [key for key, place in self._places.copy().items() if place.segment in gone]:
+                    self._places.pop(key, None)
 
-    def _report(self) -> bool:
-        """Add what this process kept to what all did; True when that is too much."""
-        with locked_if_free(self._folder / "lock") as is_free:
-            if not is_free:
-                return False  # told with the next one
-            with self._guard:
-                size, self._unreported = self._unreported, 0
-            total = self._read_total()
-            if total is None:
-                return True
-            self._write_total(total + size)
-            return total + size > self.limit_bytes
+    def _writer_with_room(self) -> SegmentWriter:
+        writer = self._writer
+        if writer is not None and writer.process == os.getpid():
+            if writer.has_room(self._segment_bytes):
+                return writer
+            writer.seal()
+            writer.close()
+        self._writer = None
+        self._settle()
+        self.trim(self._segment_bytes)
+        earlier = list(self._segments.values())
+        writer = SegmentWriter.continued(earlier, self._segment_bytes // 2)
+        self._writer = writer = writer or SegmentWriter.created(self._segments_folder)
+        self._segments[writer.segment.path.name] = writer.segment
+        return writer
 
-    def _read_total(self) -> int | None:
-        try:
-            return int((self._folder / "bytes").read_bytes())
-        except (OSError, ValueError):
-            return None
+    def _seal_soon(self) -> None:
+        if not self._is_seal_due:
+            self._is_seal_due = True
+            timer = threading.Timer(_SEAL_SECONDS, self._seal)
+            timer.daemon = True
+            timer.start()
 
-    def _write_total(self, total: int) -> None:
-        # Not beside and renamed: a torn number is counted anew.
-        (self._folder / "bytes").write_bytes(b"%d" % total)
+    def _seal(self) -> None:
+        with self._writing:
+            self._is_seal_due = False
+            if self._writer is not None and self._writer.process == os.getpid():
+                try:
+                    self._writer.seal()
+                except OSError as error:
+                    self._give_up_writing(error)
 
-    def _open_private(self) -> CachedFiles:
-        root = self._folder / "private" / secrets.token_hex(8)
-        try:
-            root.mkdir(parents=True)
-            fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            self._private_lock = root, fd
-        except OSError:
-            pass  # nothing can be kept there either, and `keep` says so
-        return CachedFiles(root)
+    def _settle(self) -> None:
+        """What has been written for so long is on disk: asking for that costs nothing, and it is good for ever."""
+        for segment in list(self._segments.values()):
+            seal = segment.seal
+            if seal and seal.boot == this_boot() and seal.modified / 1e9 < time.time() - _SETTLED_SECONDS:
+                with suppress(OSError):
+                    make_durable(segment)
 
-    def _remove_earlier_layout(self, limit: float) -> None:
-        """Before parts there were whole files, each in a folder of its own."""
-        for content in self._folder.glob("*/content"):
-            if content.stat().st_mtime <= limit:
-                shutil.rmtree(content.parent, ignore_errors=True)
-                content.parent.with_name(f"{content.parent.name}.lock").unlink(missing_ok=True)
+    def _give_up_writing(self, error: OSError) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._pause_until = time.monotonic() + _PAUSE_SECONDS
+        if not self._has_said:
+            self._has_said = True
+            why = "its disk is full" if error.errno in _FULL else error.strerror or str(error)
+            self._say(f"Data is read without being kept for later: {self._folder} cannot be written ({why}).")
 
 
-def file_name(store_identity: str, file: SourceFile) -> str:
-    """The name of a file's parts in a cache: another for other bytes, of any length of key."""
+def _segment_bytes(limit_bytes: int) -> int:
+    """Few enough for a descriptor each, many enough to let go of a little at a time."""
+    usual = min(_USUAL_SEGMENT_BYTES, limit_bytes // _LEAST_SEGMENTS)
+    return max(usual, limit_bytes // _MOST_SEGMENTS, _LEAST_SEGMENT_BYTES)
+
+
+def name_of(store_identity: str, file: SourceFile) -> bytes:
+    """The name of a file in a cache: another for other bytes, and short however long the key is."""
     told = repr((store_identity, file.key, file.etag, file.size)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
-
-
-def _remove_all(parts: list[Kept]) -> None:
-    for part in parts:
-        remove(part)
+    return hashlib.blake2b(told, digest_size=16).digest()

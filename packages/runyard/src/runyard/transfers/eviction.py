@@ -1,92 +1,64 @@
-import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISLNK
+
+from runyard.transfers.segments import INDEX_SUFFIX, index_of
 
 _ABANDONED_SECONDS = 3600.0
-_DISK_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One file of a cache as a sweep sees it."""
+    """A segment as it lies on disk."""
 
-    link: str
-    file: str
+    path: Path
     used_at: float
     disk_bytes: int
 
 
-def disk_bytes(size: int) -> int:
-    """About what a file of that size takes, its link included."""
-    return (size // _DISK_BLOCK + 2) * _DISK_BLOCK
+def kept_segments(folder: Path) -> Iterator[Kept]:
+    """Those with an index. What else lies there long untouched is of a process that was killed, and is removed."""
+    stats = _stats(folder)
+    for name, stat in stats.items():
+        index = stats.get(name + INDEX_SUFFIX)
+        if index is not None:
+            yield Kept(folder / name, index.st_mtime, (stat.st_blocks + index.st_blocks) * 512)
+        elif not _is_index_of_one(name, stats) and stat.st_mtime < time.time() - _ABANDONED_SECONDS:
+            (folder / name).unlink(missing_ok=True)
 
 
-def kept_files(root: Path) -> Iterator[Kept]:
-    """Every file somebody vouched for. Removes what writers that were killed left long ago."""
-    for shard in _folders(root):
-        with suppress(FileNotFoundError), os.scandir(shard) as entries:
-            stats = {entry.name: stat for entry in entries if (stat := _stat(entry)) is not None}
-        yield from _kept_in(shard, stats)
+def remove(segments: Sequence[Kept]) -> list[str]:
+    """Returns their names. Who has one open can read it until they close it."""
+    for segment in segments:
+        for path in (index_of(segment.path), segment.path):
+            path.unlink(missing_ok=True)
+    return [segment.path.name for segment in segments]
 
 
-def remove(kept: Kept) -> None:
-    """Readers that have the file open keep it until they close it."""
-    for path in (kept.link, kept.file):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def remove_abandoned(private: Path) -> None:
-    """Remove the folders of processes that live no more: each holds a lock on its own while it lives."""
-    for folder in _folders(private):
+def remove_earlier_layout(folder: Path, limit: float) -> list[str]:
+    """Before there were segments each address had a folder of its own; removes those not used since the time."""
+    removed = []
+    for content in folder.glob("*/content"):
         with suppress(OSError):
-            fd = os.open(f"{folder}/lock", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(fd)
+            if content.stat().st_mtime <= limit:
+                shutil.rmtree(content.parent)
+                content.parent.with_name(f"{content.parent.name}.lock").unlink(missing_ok=True)
+                removed.append(content.parent.name)
+    return removed
 
 
-def _folders(root: Path) -> list[str]:
-    try:
-        with os.scandir(root) as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
+def _is_index_of_one(name: str, stats: Mapping[str, os.stat_result]) -> bool:
+    return name.endswith(INDEX_SUFFIX) and name.removesuffix(INDEX_SUFFIX) in stats
 
 
-def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None  # another process removed it
-
-
-def _kept_in(shard: str, stats: dict[str, os.stat_result]) -> Iterator[Kept]:
-    long_ago = time.time() - _ABANDONED_SECONDS
-    vouched: set[str] = set()
-    for name, stat in stats.items():
-        if not S_ISLNK(stat.st_mode):
-            continue
-        file = f"{name}.{_label(f'{shard}/{name}')}"
-        vouched.update((name, file))
-        taken = stats[file].st_blocks * 512 if file in stats else 0
-        yield Kept(f"{shard}/{name}", f"{shard}/{file}", stat.st_mtime, taken + _DISK_BLOCK)
-    for name, stat in stats.items():
-        if name not in vouched and stat.st_mtime < long_ago:
-            with suppress(OSError):
-                os.unlink(f"{shard}/{name}")
-
-
-def _label(link: str) -> str:
-    try:
-        return os.readlink(link).partition(".")[0]
-    except OSError:
-        return ""
+def _stats(folder: Path) -> dict[str, os.stat_result]:
+    found = {}
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                found[entry.name] = entry.stat(follow_symlinks=False)
+    return found

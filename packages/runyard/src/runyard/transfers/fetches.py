@@ -1,4 +1,5 @@
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +9,15 @@ from functools import partial
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
 from runyard.transfers.block_cache import BlockCache
-from runyard.transfers.cached_files import CachedFiles
 from runyard.transfers.checksums import Checksums
+from runyard.transfers.segments import Key
 
 BLOCK_BYTES = 1 << 20
 AT_ONCE_BYTES = 4 << 20
 _BLOCKS_AT_ONCE = AT_ONCE_BYTES // BLOCK_BYTES
-_REMEMBERED_BYTES = 96 << 20
+_NEAR_AHEAD_BYTES = 16 << 20
+_FAR_AHEAD_BYTES = 64 << 20
+_FAR_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,10 @@ class Source:
     file: SourceFile
     size: int
     store: DataStore
-    name: str
-    cached: CachedFiles
+    name: bytes
 
-    def block_name(self, index: int) -> str:
-        return f"{self.name}-{index:x}"
+    def key(self, index: int) -> Key:
+        return Key(self.name, index)
 
     def block_size(self, index: int) -> int:
         return min(BLOCK_BYTES, self.size - index * BLOCK_BYTES)
@@ -90,40 +92,47 @@ class Fetches:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "data-ahead")
         self._guard = threading.Lock()
-        self._known: dict[tuple[str, int], Fetch] = {}
+        self._known: dict[Key, Fetch] = {}
         self._remembered: OrderedDict[Fetch, None] = OrderedDict()
         self._remembered_bytes = 0
         self._ahead = 0
+        self._seconds = 0.0
         self.fetched_bytes = 0
 
+    @property
+    def ahead_bytes(self) -> int:
+        """How far ahead of a reader it is worth being. A distant store needs many requests under way; of a near one
+        more than a few only push each other out of the processor's caches."""
+        return _FAR_AHEAD_BYTES if self._seconds > _FAR_SECONDS else _NEAR_AHEAD_BYTES
+
     def find(self, source: Source, index: int) -> Fetch | None:
-        return self._known.get((source.name, index))
+        return self._known.get(source.key(index))
 
     def claim(self, source: Source, blocks: Sequence[int], *, is_ahead: bool = False) -> Fetch:
         """The fetch that brings the first of these blocks: one that is under way, or a new one that brings as many
         of its neighbours among them as go together."""
         first = blocks[0]
         with self._guard:
-            known = self._known.get((source.name, first))
+            known = self._known.get(source.key(first))
             if known is not None:
                 return known
             count = 1
             while (
                 count < min(len(blocks), _BLOCKS_AT_ONCE)
                 and blocks[count] == first + count
-                and (source.name, first + count) not in self._known
+                and source.key(first + count) not in self._known
             ):
                 count += 1
             fetch = Fetch(source, first, count, is_ahead=is_ahead)
             for index in range(first, first + count):
-                self._known[source.name, index] = fetch
+                self._known[source.key(index)] = fetch
             return fetch
 
     def start_ahead(self, source: Source, blocks: Sequence[int]) -> int:
         """Begin to bring blocks that will be wanted soon; returns how many of them were looked at."""
         done = 0
         while done < len(blocks) and self._ahead < 2 * self._threads:
-            if self.find(source, blocks[done]) or source.cached.has(source.block_name(blocks[done])):
+            if self.find(source, blocks[done]) or self._cache.has(source.key(blocks[done])):
                 done += 1
                 continue
             fetch = self.claim(source, self._uncached(source, blocks[done:]), is_ahead=True)
@@ -149,15 +158,15 @@ class Fetches:
     def forget(self, source: Source) -> None:
         for index in range(-(-source.size // BLOCK_BYTES)):
             with self._guard:
-                self._known.pop((source.name, index), None)
-            source.cached.forget(source.block_name(index))
+                self._known.pop(source.key(index), None)
+            self._cache.forget(source.key(index))
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _uncached(self, source: Source, blocks: Sequence[int]) -> Sequence[int]:
         count = 1
-        while count < min(len(blocks), _BLOCKS_AT_ONCE) and not source.cached.has(source.block_name(blocks[count])):
+        while count < min(len(blocks), _BLOCKS_AT_ONCE) and not self._cache.has(source.key(blocks[count])):
             count += 1
         return blocks[:count]
 
@@ -170,8 +179,10 @@ class Fetches:
                 self._ahead -= 1
 
     def _run(self, fetch: Fetch) -> None:
+        began_at = time.monotonic()
         fetch.run(self._checksums)
         with self._guard:
+            self._seconds += (time.monotonic() - began_at - self._seconds) / 8
             if fetch.error is None:
                 self.fetched_bytes += fetch.size
                 self._remember(fetch)
@@ -180,17 +191,17 @@ class Fetches:
         fetch.end()
         if fetch.error is None:
             for index in range(fetch.first, fetch.first + fetch.count):
-                self._cache.keep(fetch.source.cached, fetch.source.block_name(index), fetch.block(index))
+                self._cache.keep(fetch.source.key(index), fetch.block(index), is_shared=bool(fetch.source.file.etag))
 
     def _remember(self, fetch: Fetch) -> None:
         self._remembered[fetch] = None
         self._remembered_bytes += fetch.size
-        while self._remembered_bytes > _REMEMBERED_BYTES and len(self._remembered) > 1:
+        while self._remembered_bytes > 2 * self.ahead_bytes and len(self._remembered) > 1:
             oldest, _ = self._remembered.popitem(last=False)
             self._remembered_bytes -= oldest.size
             self._forget(oldest)
 
     def _forget(self, fetch: Fetch) -> None:
         for index in range(fetch.first, fetch.first + fetch.count):
-            if self._known.get((fetch.source.name, index)) is fetch:
-                del self._known[fetch.source.name, index]
+            if self._known.get(fetch.source.key(index)) is fetch:
+                del self._known[fetch.source.key(index)]

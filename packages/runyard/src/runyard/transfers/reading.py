@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from runyard.errors import InvalidArgument
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
-from runyard.transfers.block_cache import BlockCache, file_name
+from runyard.transfers.block_cache import BlockCache, name_of
 from runyard.transfers.checksums import Checksums
 from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetch, Fetches, Source
 from runyard.transfers.sequences import Sequences
@@ -57,18 +57,23 @@ class Reader:
             return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
         return self._read_blocks(self._source(file, file.size, store), start, end)
 
+    def size(self, file: SourceFile) -> int:
+        """How many bytes it has: a file whose size nobody told is fetched for that, and kept for reading."""
+        return self._whole.size(file, store_of(self._stores, file)) if file.size is None else file.size
+
     def forget(self, file: SourceFile) -> None:
         """Fetch it anew when it is read again."""
         if file.size is not None:
             self._fetches.forget(self._source(file, file.size, store_of(self._stores, file)))
 
     def close(self) -> None:
-        """Wait for fetches under way and let go of what only this reader may use."""
+        """Wait for fetches under way, and let other processes use what was kept."""
         self._fetches.close()
         self._whole.close()
+        self._cache.close()
 
     def _source(self, file: SourceFile, size: int, store: DataStore) -> Source:
-        return Source(file, size, store, file_name(store.identity, file), self._cache.files_for(file))
+        return Source(file, size, store, name_of(store.identity, file))
 
     def _read_blocks(self, source: Source, start: int, end: int) -> Sequence[memoryview]:
         indexes = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
@@ -95,7 +100,7 @@ class Reader:
         fetch = self._fetches.find(source, index)
         if fetch is not None:
             return fetch.block(index)[first:last] if fetch.is_here else None
-        data = source.cached.read(source.block_name(index), first, last - first, size=source.block_size(index))
+        data = self._cache.read(source.key(index), first, last - first, size=source.block_size(index))
         if data is None:
             return None
         with self._counting:
@@ -117,7 +122,7 @@ class Reader:
     def _look_ahead(self, source: Source, start: int, end: int) -> None:
         if source.size <= AT_ONCE_BYTES:
             return
-        begin, stop = self._sequences.advance(source.name, start, end)
+        begin, stop = self._sequences.advance(source.name, start, end, self._fetches.ahead_bytes)
         blocks = range(-(-begin // BLOCK_BYTES), -(-min(stop, source.size) // BLOCK_BYTES))
         if blocks:
             self._fetches.start_ahead(source, blocks)

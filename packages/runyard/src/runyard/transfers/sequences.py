@@ -3,7 +3,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 _FIRST_WINDOW = 2 << 20
-_LARGEST_WINDOW = 48 << 20
 _SLACK_BYTES = 2 << 20
 _READERS_PER_FILE = 8
 _FILES = 512
@@ -27,10 +26,11 @@ class Sequences:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._files: OrderedDict[str, list[_Sequence]] = OrderedDict()
+        self._files: OrderedDict[bytes, list[_Sequence]] = OrderedDict()
 
-    def advance(self, name: str, start: int, end: int) -> tuple[int, int]:
-        """The part of the file that is worth fetching now that this one is read; empty for reads here and there."""
+    def advance(self, name: bytes, start: int, end: int, most: int) -> tuple[int, int]:
+        """The part of the file that is worth fetching now that this one is read, `most` bytes ahead of it; empty for
+        reads here and there."""
         with self._guard:
             readers = self._files.setdefault(name, [])
             self._files.move_to_end(name)
@@ -38,14 +38,14 @@ class Sequences:
                 self._files.popitem(last=False)
             for reader in readers:
                 if reader.is_met_by(start):
-                    return _moved(reader, end)
+                    return _moved(reader, end, most)
             readers.append(_Sequence(next=end, ahead=end))
             del readers[:-_READERS_PER_FILE]
             return end, end
 
 
-def _moved(reader: _Sequence, end: int) -> tuple[int, int]:
-    reader.window = min(max(2 * reader.window, _FIRST_WINDOW), _LARGEST_WINDOW)
+def _moved(reader: _Sequence, end: int, most: int) -> tuple[int, int]:
+    reader.window = min(max(2 * reader.window, _FIRST_WINDOW), most)
     reader.next = max(reader.next, end)
     begin = max(reader.ahead, reader.next)
     reader.ahead = max(begin, reader.next + reader.window)

@@ -1,0 +1,142 @@
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from runyard.transfers.segments import RECORD, WHOLE_FILE, Key, Place, Segment, index_of, seal_of, this_boot
+
+_MOST_RECORDS = 1 << 14
+_ALLOCATED_BYTES = 8 << 20
+
+
+def new_path(folder: Path) -> Path:
+    """Names sort by the time they were made."""
+    return folder / f"{time.time_ns():016x}-{secrets.token_hex(4)}"
+
+
+class SegmentWriter:
+    """Appends blocks to a segment that no other process appends to meanwhile. Not safe for threads.
+
+    OSErrors reach the caller, who must not go on with this writer; what was sealed before stays good.
+    """
+
+    def __init__(self, segment: Segment, data: int, index: int) -> None:
+        self.segment, self._data, self._index = segment, data, index
+        self._size = self._allocated = os.fstat(data).st_size
+        self._records = os.fstat(index).st_size // RECORD.size
+        self._is_sealed = True
+        self._is_spoilt = False
+        segment.seal = segment.seal or seal_of(os.fstat(data), this_boot())
+        self.process = os.getpid()
+
+    @classmethod
+    def created(cls, folder: Path) -> Self:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = new_path(folder)
+        return cls(Segment(path), *_opened(path, os.O_CREAT | os.O_EXCL))
+
+    @classmethod
+    def continued(cls, segments: Iterable[Segment], below_bytes: int) -> Self | None:
+        """At the end of a sealed segment that has room left, if there is one: short runs should not leave one each."""
+        for segment in segments:
+            with suppress(OSError):
+                if segment.seal is not None and segment.path.stat().st_size < below_bytes:
+                    writer = cls(segment, *_opened(segment.path))
+                    if segment.seal.holds_of(os.fstat(writer._data)) and not writer._is_torn():
+                        return writer
+                    writer.close()
+        return None
+
+    def has_room(self, segment_bytes: int) -> bool:
+        is_there = os.fstat(self._data).st_nlink > 0
+        return is_there and not self._is_spoilt and self._size < segment_bytes and self._records < _MOST_RECORDS
+
+    def append(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> Place:
+        """Where it lies now. What is not shared is known to the caller alone."""
+        place = Place(self.segment, self._size, len(data))
+        with self.segment.writing:
+            self._notice_others()
+            self._is_sealed = False
+            self._allocate(self._size + len(data))
+            while self._size < place.offset + len(data):
+                self._size += os.pwrite(self._data, memoryview(data)[self._size - place.offset :], self._size)
+            self._set_seal()
+        if is_shared:
+            self._record(RECORD.pack(key.file, key.block, place.offset, place.length))
+        return place
+
+    def seal(self) -> None:
+        """Let other processes use what was appended."""
+        if self._is_sealed:
+            return
+        with self.segment.writing:
+            self._notice_others()
+            os.ftruncate(self._data, self._size)
+            self._allocated = self._size
+            self._set_seal()
+        if self.segment.seal is not None and self._records:
+            self._record(self.segment.seal.packed())
+        self._is_sealed = True
+
+    def close(self) -> None:
+        os.close(self._data)
+        os.close(self._index)
+
+    def _allocate(self, size: int) -> None:
+        """Beforehand, in large steps: several times quicker than block by block as the disk's buffers are written."""
+        if size > self._allocated:
+            os.posix_fallocate(self._data, self._allocated, size - self._allocated + _ALLOCATED_BYTES)
+            self._allocated = size + _ALLOCATED_BYTES
+
+    def _notice_others(self) -> None:
+        """Bytes that somebody else wrote meanwhile must not be sealed as ours."""
+        if self.segment.seal is None or not self.segment.seal.holds_of(os.fstat(self._data)):
+            self._is_spoilt = True
+
+    def _set_seal(self) -> None:
+        self.segment.seal = None if self._is_spoilt else seal_of(os.fstat(self._data), this_boot())
+
+    def _is_torn(self) -> bool:
+        return os.fstat(self._index).st_size % RECORD.size != 0
+
+    def _record(self, record: bytes) -> None:
+        if os.write(self._index, record) != len(record):
+            raise OSError(f"{index_of(self.segment.path)} takes no more.")
+        self._records += 1
+
+
+def make_durable(segment: Segment) -> None:
+    """Let the seal hold after a power cut too, once the data is on disk. OSError when the segment is gone."""
+    file = segment.opened()
+    if file is not None and segment.seal is not None:
+        os.fdatasync(file.fileno())
+        with open(index_of(segment.path), "r+b", buffering=0) as index:
+            index.seek(0, os.SEEK_END)
+            index.write(segment.seal._replace(boot=0).packed())
+
+
+def make_segment(path: Path, file: bytes) -> None:
+    """Make of a file at a `new_path` a segment that holds this one file whole."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        stat = os.fstat(fd)
+    finally:
+        os.close(fd)
+    record = RECORD.pack(file, WHOLE_FILE, 0, stat.st_size)
+    index_of(path).write_bytes(record + seal_of(stat, this_boot()).packed())
+
+
+def _opened(path: Path, flags: int = 0) -> tuple[int, int]:
+    """Descriptors of data and index, the latter locked against other writers."""
+    flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    index = os.open(index_of(path), flags | os.O_APPEND, 0o600)
+    try:
+        fcntl.flock(index, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.open(path, flags, 0o600), index
+    except OSError:
+        os.close(index)
+        raise
