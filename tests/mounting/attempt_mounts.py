@@ -17,9 +17,11 @@ class AttemptMounts:
         self.said: list[str] = []
         self.pid = 0
         self._life = -1
+        self._status: int | None = None
 
     def start(self, *mounts: ReadOnlyMount | WritableMount) -> int:
         reading, self._life = os.pipe()
+        self._status = None
         try:
             self.pid = start_mounts(
                 mounts,
@@ -57,7 +59,9 @@ class AttemptMounts:
 
     def ended(self) -> int:
         """Wait for the process; its exit status, or minus the signal that ended it."""
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        if self._status is None:
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._status
 
     def told(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self.report.read_text(encoding="utf-8"))

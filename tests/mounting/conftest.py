@@ -1,7 +1,5 @@
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -73,7 +71,5 @@ def attempt(tmp_path: Path) -> Iterator[AttemptMounts]:
     made.close()
     if made.pid:
         _started.append(made.pid)
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(made.pid, signal.SIGKILL)
-            os.waitpid(made.pid, 0)
+        made.ended()
     assert kernel.sweep(tmp_path / "mounts") == []

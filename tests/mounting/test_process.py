@@ -182,6 +182,7 @@ def test_an_ordinary_user_can_mount(has_namespace: bool) -> None:
 def test_a_mount_of_this_process_ends_with_its_pipe(tmp_path: Path) -> None:
     (tmp_path / "stored").mkdir()
     (tmp_path / "stored" / "file").write_text("content")
+    (tmp_path / "mount").mkdir()
     mount = ReadOnlyMount(tmp_path / "mount", [SourceFile("file", "far", "file", 7)], "data")
     reading, writing = os.pipe()
     seen: list[str] = []
@@ -199,3 +200,4 @@ def test_a_mount_of_this_process_ends_with_its_pipe(tmp_path: Path) -> None:
     os.close(reading)
     assert (seen, report["lost"], lines) == (["content"], [], ["data: 0.0 MB of 0.0 MB read"])
     assert kernel.mounts_below(tmp_path) == []
+    assert list((tmp_path / "mount").iterdir()) == []  # a folder that was there stays

@@ -82,6 +82,14 @@ def test_a_file_that_was_read_is_opened_read_and_closed_without_asking(store: Fl
     assert mount.asked - before == {"LOOKUP": 1}
 
 
+def test_the_files_of_a_listed_folder_are_not_looked_up_again(store: FlakyStore, show: Show) -> None:
+    store.files = {f"folder/{number}": b"content" for number in range(300)}
+    mount = show()
+    for name in os.listdir(mount.path / "folder"):
+        assert (mount.path / "folder" / name).read_bytes() == b"content"
+    assert (mount.asked["LOOKUP"], mount.asked["READ"]) == (1, 300)
+
+
 def test_ten_thousand_files_of_a_folder_are_listed(store: FlakyStore, show: Show) -> None:
     files = [SourceFile(f"many/{number:06}.jpg", "far", "one", number) for number in range(10_000)]
     with os.scandir(show(files).path / "many") as listed:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 from runyard.model.data import SourceFile
-from runyard.mounting.failures import told
+from runyard.mounting.failures import RecentFailures, errno_of, told
 from runyard.mounting.log import MountLog
 from runyard.mounting.nodes import FileNode
 from runyard.mounting.read_only_tree import FileReader
@@ -15,6 +15,7 @@ from runyard.mounting.staging import StagedFile, Staging
 from runyard.ports.data import DataStore
 
 _PIECE_BYTES = 8 << 20
+_MOST_TOLD = 100
 _KEPT_FILES, _KEPT_BYTES = 64, 256 << 20
 
 
@@ -30,6 +31,9 @@ class FileContents:
         self._lock = threading.Lock()
         self._kept: OrderedDict[FileNode, int] = OrderedDict()
         self._troubles: dict[FileNode, str] = {}
+        self._failures = RecentFailures()
+        self.sent_bytes = 0
+        """Grows while a file is being stored."""
         self.written_files = 0
         self.written_bytes = 0
 
@@ -39,8 +43,13 @@ class FileContents:
                 return (file.staged.read(start, length),)
         if file.stored is None:
             return ()
-        with self._told(file, "Reading"):
-            return self._reader.read(self._source(file), start, length)
+        self._failures.refuse_again(file.number)
+        try:
+            with self._told(file, "Reading"):
+                return self._reader.read(self._source(file), start, length)
+        except OSError as error:
+            self._failures.note(file.number, errno_of(error))
+            raise
 
     def write(self, file: FileNode, start: int, data: memoryview) -> None:
         with file.content:
@@ -117,7 +126,12 @@ class FileContents:
     def lost(self) -> list[str]:
         """A sentence for each file whose last content is not on the store."""
         lost = [file for file in self._names.table.files() if file.is_dirty]
-        return [self._troubles.get(file) or f"{self._names.key(file)!r} was not written." for file in lost]
+        sentences = [
+            self._troubles.get(file) or f"{self._names.key(file)!r} was not written." for file in lost[:_MOST_TOLD]
+        ]
+        return sentences + (
+            [f"{len(lost) - _MOST_TOLD} more files were not written."] if len(lost) > _MOST_TOLD else []
+        )
 
     def _source(self, file: FileNode) -> SourceFile:
         assert file.stored is not None
@@ -165,12 +179,16 @@ class FileContents:
             return
         upto, size = file.changes, file.staged.size
         with told(self._log, f"Writing {key!r}", partial(self._troubles.__setitem__, file)):
-            file.stored = self._store.put(key, file.staged.path, overwrite=True, progress=_ignored)
+            file.stored = self._store.put(key, file.staged.path, overwrite=True, progress=self._count)
         file.written, file.seen_at = upto, time.monotonic()
         self._troubles.pop(file, None)
         with self._lock:
             self.written_files += 1
             self.written_bytes += size
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self.sent_bytes += more
 
     def _told(self, file: FileNode, doing: str) -> AbstractContextManager[None]:
         return told(self._log, f"{doing} {self._names.key(file)!r}")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,10 +31,33 @@ _NUMBERS: tuple[tuple[type[RunyardError], int], ...] = (
 )
 
 
+_RECENT_SECONDS = 1.0
+
+
 def errno_of(error: RunyardError | OSError) -> int:
     if isinstance(error, OSError):
         return error.errno or errno.EIO
     return next((number for kind, number in _NUMBERS if isinstance(error, kind)), errno.EIO)
+
+
+class RecentFailures:
+    """Reads that have just failed, by node.
+
+    The kernel asks again at once for what a read ahead could not bring. Without this, a script would wait twice for a
+    store that does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[int, tuple[float, int]] = {}
+
+    def note(self, node: int, number: int) -> None:
+        self._failures[node] = (time.monotonic(), number)
+
+    def refuse_again(self, node: int) -> None:
+        """Raises once what failed a moment ago."""
+        at, number = self._failures.pop(node, (0.0, 0))
+        if number and time.monotonic() - at < _RECENT_SECONDS:
+            raise os_error(number)
 
 
 def os_error(number: int) -> OSError:

@@ -133,6 +133,7 @@ def _be_mount_process(
     code = 1
     try:
         os.setsid()
+        _leave_the_parents_signals()
         log = os.open(logs, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         _leave_the_parents_descriptors({life, news, log}, output=log)
         with _EndingSignals() as signals:
@@ -147,6 +148,14 @@ def _be_mount_process(
     except BaseException as error:
         _tell_failure(error, news)
     os._exit(code)
+
+
+def _leave_the_parents_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _leave_the_parents_descriptors(kept: set[int], *, output: int) -> None:

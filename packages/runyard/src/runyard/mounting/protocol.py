@@ -50,7 +50,6 @@ class Ability(IntFlag):
     ASYNC_READ = 1 << 0
     BIG_WRITES = 1 << 5
     DO_READDIRPLUS = 1 << 13
-    READDIRPLUS_AUTO = 1 << 14
     NO_OPEN_SUPPORT = 1 << 17
     PARALLEL_DIROPS = 1 << 18
     ABORT_ERROR = 1 << 21

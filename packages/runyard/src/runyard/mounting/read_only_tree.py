@@ -8,7 +8,7 @@ from typing import Protocol
 from runyard.errors import RunyardError
 from runyard.model.data import SourceFile
 from runyard.mounting import protocol
-from runyard.mounting.failures import errno_of, os_error
+from runyard.mounting.failures import RecentFailures, errno_of, os_error
 from runyard.mounting.index import MAX_NAME_BYTES, FileIndex, Folder
 from runyard.mounting.listing import ListedName, packed_listing
 from runyard.mounting.log import MountLog
@@ -19,7 +19,6 @@ from runyard.mounting.server import Handler, Reply
 _KEPT_SECONDS = 30 * 86400
 _FOLDER_MODE = stat.S_IFDIR | 0o555
 _FILE_MODE = stat.S_IFREG | 0o444
-_FAILURE_SECONDS = 1.0
 _BLOCK_BYTES = 4096
 
 
@@ -43,7 +42,7 @@ class ReadOnlyTree:
         self._made_ns = time.time_ns()
         self._sizes: dict[int, int] = {}
         self._listed: dict[int, list[ListedName]] = {}
-        self._failures: dict[int, tuple[float, int]] = {}
+        self._failures = RecentFailures()
         self._no_such_name = protocol.entry(
             0, bytes(protocol.ATTR.size), name_seconds=_KEPT_SECONDS, attribute_seconds=0
         )
@@ -73,7 +72,7 @@ class ReadOnlyTree:
         file = self._nodes[node]
         if isinstance(file, Folder):
             raise os_error(errno.EISDIR)
-        self._refuse_what_just_failed(node)
+        self._failures.refuse_again(node)
         try:
             pieces = self._reader.read(file, start, length)
         except (RunyardError, OSError) as error:
@@ -132,7 +131,7 @@ class ReadOnlyTree:
     def _size(self, node: int, file: SourceFile) -> int:
         size = file.size if file.size is not None else self._sizes.get(node)
         if size is None:
-            self._refuse_what_just_failed(node)
+            self._failures.refuse_again(node)
             try:
                 size = self._reader.size(file)
             except (RunyardError, OSError) as error:
@@ -140,15 +139,9 @@ class ReadOnlyTree:
             self._sizes[node] = size
         return size
 
-    def _refuse_what_just_failed(self, node: int) -> None:
-        """The kernel asks again at once for what a read ahead could not bring: the script would wait twice as long."""
-        at, number = self._failures.pop(node, (0.0, 0))
-        if number and time.monotonic() - at < _FAILURE_SECONDS:
-            raise os_error(number)
-
     def _failed(self, node: int, file: SourceFile, error: RunyardError | OSError) -> OSError:
         number = errno_of(error)
-        self._failures[node] = (time.monotonic(), number)
+        self._failures.note(node, number)
         self._log.trouble(f"Reading {file.path!r} failed: {error}")
         return os_error(number)
 

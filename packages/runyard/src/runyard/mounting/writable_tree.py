@@ -98,10 +98,11 @@ class WritableTree:
 
     def news(self) -> str:
         """A line when more has been written since the last one, else ""."""
-        if self.written_bytes == self._told_bytes:
+        sent = self._contents.sent_bytes
+        if sent == self._told_bytes:
             return ""
-        self._told_bytes = self.written_bytes
-        return f"{self._name}: {self.written_files} files, {megabytes(self.written_bytes)} written"
+        self._told_bytes = sent
+        return f"{self._name}: {self.written_files} files, {megabytes(sent)} written"
 
     def finish(self) -> None:
         """Take no more changes, and store what is not stored yet."""
