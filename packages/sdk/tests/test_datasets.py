@@ -2,8 +2,8 @@ import os
 import tempfile
 import unittest
 
+from azureml._arguments import Inputs, from_list
 from azureml.core.dataset import Dataset
-from azureml.data._file_layout import matching, stored_path, web_path
 from azureml.data.azure_storage_datastore import AzureBlobDatastore, AzureFileDatastore
 from azureml.data.data_reference import DataReference
 from azureml.data.datapath import DataPath
@@ -12,27 +12,18 @@ from azureml.exceptions import UserErrorException
 STORE = AzureBlobDatastore(None, "store", "c", "a")
 
 
+def web(*addresses):
+    return Dataset.File.from_files(list(addresses), validate=False)
+
+
 class FileDatasets(unittest.TestCase):
-    def test_one_address_lies_at_its_file_name(self):
-        self.assertEqual(Dataset.File.from_files("http://host/exdb/mnist/x.gz").to_path(), ["/x.gz"])
-
-    def test_several_addresses_keep_scheme_and_host(self):
-        made = Dataset.File.from_files(["http://host:8080/exdb/x.gz", "https://other/y"])
-        self.assertEqual(made.to_path(), ["/http%3A/%2Fhost%3A8080/exdb/x.gz", "/https%3A/%2Fother/y"])
-
-    def test_an_address_cannot_leave_the_root(self):
-        paths = [web_path(["a", "b"], url) for url in ("http://h/../../x", "http://u:p@h/..", "http://h/a?b=/../c")]
-        for path in paths:
-            self.assertNotIn("..", path.split("/"))
-            self.assertNotIn("u:p", path)
-
     def test_unregistered_it_has_no_id_name_or_version(self):
-        made = Dataset.File.from_files("http://host/a")
+        made = web("http://host/a")
         self.assertEqual((made.id, made.name, made.version), (None, None, None))
 
     def test_datastore_items_of_every_form_mean_the_same(self):
         forms = [(STORE, "a/b"), DataPath(STORE, "a/b"), DataReference(STORE, "n", "a/b"), STORE.path("a/b")]
-        self.assertEqual([Dataset.File.from_files(form)._sources for form in forms],
+        self.assertEqual([Dataset.File.from_files(form, validate=False)._sources for form in forms],
                          [[{"datastore": "store", "path": "a/b"}]] * 4)
 
     def test_what_cannot_be_a_source_is_refused(self):
@@ -44,30 +35,55 @@ class FileDatasets(unittest.TestCase):
         with self.assertRaisesRegex(UserErrorException, "below the datastore's root"):
             Dataset.File.from_files((STORE, "../a"))
 
-    def test_globs_match_as_the_service_does(self):
-        names = ["a/x.gz", "a/b/y.gz", "a/b/z.txt", "c.gz"]
-        for pattern, expected in (("a", names[:3]), ("a/*", names[:3]), ("a/*.gz", names[:1]), ("**/*.gz",
-                                  ["a/x.gz", "a/b/y.gz", "c.gz"]), ("a/**", names[:3]), ("*", names),
-                                  ("a/b/[yz].*", names[1:3]), ("a/x.gz", names[:1]), ("", names), ("a/?.gz", names[:1])):
-            self.assertEqual(matching(names, pattern), expected, pattern)
-
-    def test_files_of_one_source_lie_below_its_fixed_part(self):
-        self.assertEqual(stored_path(True, "s", "a/**/*.gz", "a/b/y.gz"), "b/y.gz")
-        self.assertEqual(stored_path(True, "s", "a/x.gz", "a/x.gz"), "x.gz")
-        self.assertEqual(stored_path(False, "s", "a", "a/x.gz"), "s/a/x.gz")
-
     def test_input_names_become_variables(self):
-        made = Dataset.File.from_files("http://host/a")
+        made = web("http://host/a")
         self.assertEqual(str(made.as_named_input("mnist").as_mount()), "DatasetConsumptionConfig:mnist")
         self.assertRegex(made.as_mount().name, "^input__[0-9a-f]{8}$")
         for name in ("1a", "a-b", "a b", "", None, "a\n"):
             with self.assertRaisesRegex(UserErrorException, "input or output name"):
                 made.as_named_input(name)
 
-    def test_later_kinds_of_data_say_so(self):
-        for call in (lambda: Dataset.Tabular.from_delimited_files("http://host/a.csv"),
-                     lambda: Dataset.File.from_files("http://host/a").take(1)):
-            with self.assertRaisesRegex(UserErrorException, "part 2 of 5"):
+    def test_two_inputs_of_one_name_are_refused_unless_they_are_the_same(self):
+        inputs, made = Inputs(), web("http://host/a")
+        from_list([made.as_named_input("x").as_mount(), made.as_named_input("x").as_mount()], inputs)
+        for other in (made.as_named_input("x"), web("http://host/b").as_named_input("x").as_mount()):
+            with self.assertRaisesRegex(UserErrorException, "Two inputs of the run are called 'x'"):
+                from_list([other], inputs)
+
+    def test_hdfs_is_refused_with_what_to_use(self):
+        for made in (web("http://host/a"), web("http://host/a").as_named_input("x")):
+            with self.assertRaisesRegex(UserErrorException, r"as_mount\(\) or as_download\(\)"):
+                made.as_hdfs()
+
+
+class Selections(unittest.TestCase):
+    def test_steps_follow_one_another_and_leave_the_dataset_as_it_was(self):
+        made = web("http://host/a", "http://host/b")
+        chosen = made.skip(1).take(2)
+        self.assertEqual((made._steps, chosen._steps), ([], [["skip", 1], ["take", 2]]))
+        self.assertEqual((chosen.id, chosen._body()["sources"]), (None, made._sources))
+
+    def test_the_halves_of_a_split_share_one_draw(self):
+        first, second = web("http://host/a").random_split(0.8)
+        ((_, share, seed, _),), ((_, other_share, other_seed, _),) = first._steps, second._steps
+        self.assertEqual((share, seed), (other_share, other_seed))
+        self.assertEqual([first._steps[0][3], second._steps[0][3]], [True, False])
+        self.assertEqual(web("http://host/a").take_sample(0.5, seed=7)._steps, [["sample", 0.5, 7, True]])
+
+    def test_conditions_on_files_are_kept_as_the_service_reads_them(self):
+        made = web("http://host/a")
+        kept = made.filter((made.file_metadata("Size") > 1024) & made["Path"].endswith(".gz"))
+        self.assertEqual(kept._steps, [["filter", ["and", [">", ["column", "Size"], 1024],
+                                                   ["endswith", ["column", "Path"], ".gz"]]]])
+
+    def test_wrong_counts_shares_and_columns_are_named(self):
+        made = web("http://host/a")
+        for call, said in ((lambda: made.take(-1), "count"), (lambda: made.skip("2"), "count"),
+                           (lambda: made.take_sample(2), "probability"), (lambda: made.random_split(-0.1), "percentage"),
+                           (lambda: made.random_split(0.5, seed="x"), "seed"), (lambda: made.filter(True), "expression"),
+                           (lambda: made.file_metadata("Owner"), "col must be one of 'Path'"),
+                           (lambda: made.filter(made["Owner"] == 1), "the column 'Owner'")):
+            with self.assertRaisesRegex(UserErrorException, said):
                 call()
 
 

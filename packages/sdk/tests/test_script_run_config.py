@@ -70,7 +70,7 @@ class Definitions(unittest.TestCase):
             "overwrite": False})
 
     def test_bare_data_is_no_argument(self):
-        for value in (FileDatasetFactory.from_files("http://host/a"), Data()):
+        for value in (FileDatasetFactory.from_files("http://host/a", validate=False), Data()):
             with self.assertRaisesRegex(UserErrorException, "as_named_input"):
                 self.definition("sub/train.py", ["--d", value])
 

@@ -2,7 +2,7 @@
 
 import os
 
-from runyard_sdk.errors import ServiceUnavailable, StorageFull
+from runyard_sdk.errors import ServiceUnavailable, SourceChanged, StorageFull
 
 _TRIES_WITHOUT_PROGRESS = 5
 
@@ -28,29 +28,37 @@ def fetch(transport, address, target, size=None, version="", told=None):
 def _fill(transport, address, part, size, told):
     from http.client import HTTPException
 
-    tries = _TRIES_WITHOUT_PROGRESS
+    tries, furthest = _TRIES_WITHOUT_PROGRESS, part.size
     told(part.size)
     while part.size == 0 or part.size != size:
-        before = part.size
-        headers = {"Range": "bytes={}-".format(before)} if before else {}
         try:
-            with transport.stream(address, headers) as answer:
-                if before and answer.status != 206:
-                    told(-before)
-                    part.empty()
-                _copy(answer, part, told)
-            if size in (None, part.size):
-                return
-            raise OSError("{} bytes were promised".format(size))
+            _receive(transport, address, part, told)
+            break
         except (OSError, HTTPException) as error:
-            tries = _TRIES_WITHOUT_PROGRESS if part.size > before else tries - 1
+            tries = _TRIES_WITHOUT_PROGRESS if part.size > furthest else tries - 1
+            furthest = max(furthest, part.size)
             if not tries:
                 raise transport.translate(ServiceUnavailable(
                     "The download of {} broke off after {} bytes: {}.".format(part.target, part.size, error),
                     hint="Call it again; it goes on from there." if part.is_kept else "Call it again."))
-            if not part.is_kept:
-                told(-part.size)
-                part.empty()
+    if size not in (None, part.size):
+        part.is_kept = False
+        raise transport.translate(SourceChanged(
+            "{} has {} bytes where {} were promised.".format(part.target, part.size, size),
+            hint="It changed since it was listed: call it again."))
+
+
+def _receive(transport, address, part, told):
+    """Ask for what is missing, or for all where parts cannot be told apart, and write what comes."""
+    if part.size and not part.is_kept:
+        told(-part.size)
+        part.empty()
+    asked = {"Range": "bytes={}-".format(part.size)} if part.size else {}
+    with transport.stream(address, asked) as answer:
+        if asked and answer.status != 206:
+            told(-part.size)
+            part.empty()
+        _copy(answer, part, told)
 
 
 def _copy(answer, part, told):
@@ -72,12 +80,14 @@ class _Part:
         self.is_kept = bool(version) and self._open_shared(version)
         if not self.is_kept:
             self._path = "{}.{}.part".format(target, os.urandom(4).hex())
-            self._file = open(self._path, "wb")
+            self._file = open(self._path, "wb", buffering=0)
         self.size = os.fstat(self._file.fileno()).st_size
 
     def write(self, block):
+        rest = memoryview(block)
         try:
-            self._file.write(block)
+            while rest:
+                rest = rest[self._file.write(rest):]
         except OSError as error:
             self.empty()
             self.is_kept = False

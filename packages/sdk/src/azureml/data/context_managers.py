@@ -54,7 +54,8 @@ class MountedFiles(object):
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         self._is_started = False
         if self._is_ours and self._mount_point is not None:
-            os.rmdir(self._mount_point)
+            if os.path.isdir(self._mount_point):
+                os.rmdir(self._mount_point)
             self._mount_point = None
 
     def __enter__(self):

@@ -1,6 +1,7 @@
 import os
 
 from azureml._not_yet import unsupported
+from azureml.data._selection import checked_count, checked_share, seed_of
 from azureml.data.abstract_dataset import AbstractDataset
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
 from azureml.exceptions import AzureMLException, UserErrorException  # noqa: F401
@@ -62,19 +63,19 @@ class FileDataset(AbstractDataset):
 
     def take(self, count):
         """The first `count` files."""
-        return self._derived(["take", _checked_count(count)])
+        return self._derived(["take", checked_count(count, "files")])
 
     def skip(self, count):
         """All files but the first `count`."""
-        return self._derived(["skip", _checked_count(count)])
+        return self._derived(["skip", checked_count(count, "files")])
 
     def take_sample(self, probability, seed=None):
         """Each file with this probability; the same files for the same seed."""
-        return self._derived(["sample", _checked_share("probability", probability), _seed(seed), True])
+        return self._derived(["sample", checked_share("probability", probability), seed_of(seed), True])
 
     def random_split(self, percentage, seed=None):
         """Two datasets that together are this one; the first has about this share (0 to 1) of the files."""
-        share, seed = _checked_share("percentage", percentage), _seed(seed)
+        share, seed = checked_share("percentage", percentage), seed_of(seed)
         return self._derived(["sample", share, seed, True]), self._derived(["sample", share, seed, False])
 
     def filter(self, expression):
@@ -102,26 +103,6 @@ class FileDataset(AbstractDataset):
 
     def _unnamed_input(self):
         return DatasetConsumptionConfig("input__" + os.urandom(4).hex(), self)
-
-
-def _checked_count(count):
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise UserErrorException("count must be a whole number of files, 0 or more; got %r." % (count,))
-    return count
-
-
-def _checked_share(argument, value):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise UserErrorException("%s must be a number from 0 to 1, got %r." % (argument, value))
-    return value
-
-
-def _seed(seed):
-    if seed is None:
-        return int.from_bytes(os.urandom(4), "big")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise UserErrorException("seed must be a whole number, got %r." % (seed,))
-    return seed
 
 
 def _warn_of(changes):
