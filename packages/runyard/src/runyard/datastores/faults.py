@@ -28,7 +28,7 @@ _CAUSES = (
     ("ConnectionRefused", "it refuses connections"),
     ("dns error", "its name cannot be looked up"),
     ("InvalidCertificate", "its certificate is not trusted; SSL_CERT_FILE can name one that is"),
-    ("tunnel", "the proxy lets nobody through"),
+    ("TunnelUnsuccessful", "the proxy, or the rules of this server, do not let anybody through"),
     ("TimedOut", "it is silent"),
     ("ConnectionReset", "it breaks off connections"),
     ("IncompleteMessage", "it breaks off connections"),

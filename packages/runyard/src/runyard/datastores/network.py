@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from runyard.errors import DataFailed
+from runyard.datastores.gate import gate_for
+from runyard.errors import AccessDenied, DataFailed
 from runyard.model.data import NetworkRules
-from runyard.web.addresses import parse_address
+from runyard.web.addresses import Address, parse_address
 from runyard.web.proxies import Proxies, Proxy
 
 if TYPE_CHECKING:
@@ -23,22 +24,35 @@ _NEVER_ASKED = "http://127.0.0.1:9"
 
 
 def client_options(endpoint: str, rules: NetworkRules) -> "ClientConfig":
-    """Proxy, certificates and time-outs for requests to that address. The process's own variables count for nothing."""
+    """Proxy, certificates and time-outs for requests to that address. The process's own variables count for nothing.
+    AccessDenied for plain http where not every address may be reached: a redirect could lead anywhere."""
     address = parse_address(endpoint)
-    proxy = Proxies(rules.variables).find(address)
     options: ClientConfig = {
         "allow_http": address.scheme == "http",
         "timeout": _WHOLE_TRANSFER,  # a slow transfer may take its time; one that brings nothing may not
         "read_timeout": timedelta(seconds=rules.silence_seconds),
         "connect_timeout": timedelta(seconds=min(rules.silence_seconds, 10.0)),
-        "proxy_url": _url(proxy) if proxy else _NEVER_ASKED,
-        # Without a proxy_url, obstore would take the one in the process's environment; "*" stands for names alone.
-        "proxy_excludes": "" if proxy else "*,0.0.0.0/0,::/0",
+        **_proxy(address, rules),
     }
-    bundle = certificates_file(rules.variables)
+    bundle = _certificates_file(rules.variables)
     if bundle is not None:
         options["root_certificate"] = _read(bundle)
     return options
+
+
+def _proxy(address: Address, rules: NetworkRules) -> "ClientConfig":
+    proxy = Proxies(rules.variables).find(address)
+    if proxy:
+        return {"proxy_url": _url(proxy), "proxy_excludes": ""}
+    if rules.allow_private:
+        # Without a proxy_url, obstore would take the one in the process's environment; "*" stands for names alone.
+        return {"proxy_url": _NEVER_ASKED, "proxy_excludes": "*,0.0.0.0/0,::/0"}
+    if address.scheme == "http":
+        raise AccessDenied(
+            f"{address.shown} is plain http, which datastores may not use on this server.",
+            hint="Give an https address.",
+        )
+    return {"proxy_url": gate_for(rules).url, "proxy_excludes": ""}
 
 
 def retry_config(rules: NetworkRules) -> "RetryConfig":
@@ -49,9 +63,10 @@ def retry_config(rules: NetworkRules) -> "RetryConfig":
     }
 
 
-def certificates_file(variables: Mapping[str, str]) -> Path | None:
+def _certificates_file(variables: Mapping[str, str]) -> Path | None:
+    """The file they name; of folders, those of the system are trusted in any case."""
     name = next((name for name in _BUNDLES if variables.get(name)), "")
-    return Path(variables[name]) if name else None
+    return Path(variables[name]) if name and not Path(variables[name]).is_dir() else None
 
 
 def _read(bundle: Path) -> bytes:

@@ -1,0 +1,127 @@
+"""obstore resolves names itself and follows redirects wherever they lead. Where not every address may be reached, its
+connections go through a gate of ours in the same process, which checks each address as it connects to it."""
+
+import contextlib
+import hmac
+import os
+import secrets
+import socket
+import threading
+from base64 import b64encode
+
+from runyard.errors import RunyardError
+from runyard.model.data import NetworkRules
+from runyard.web.addresses import parse_address
+from runyard.web.guard import targets_of
+from runyard.web.troubles import Broken
+
+_LONGEST_HEAD = 1 << 14
+_PIECE_BYTES = 1 << 18
+_REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_FAILED = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_CONNECTED = b"HTTP/1.1 200 Connected\r\n\r\n"
+
+
+class Gate:
+    """A proxy on loopback for those who know its password. It takes CONNECT alone: it carries https and no more."""
+
+    def __init__(self, rules: NetworkRules) -> None:
+        self._rules = rules
+        self._password = secrets.token_urlsafe(32)
+        self._login = b"Basic " + b64encode(f"gate:{self._password}".encode())
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, name="store-gate", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://gate:{self._password}@127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        """No new connections; those that are open stay."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client = self._listener.accept()[0]
+                threading.Thread(target=self._serve, args=(client,), name="store-gate", daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.settimeout(self._rules.silence_seconds)
+            try:
+                server = self._connect(_head(client))
+            except RunyardError:
+                client.sendall(_REFUSED)
+            except (Broken, OSError):
+                client.sendall(_FAILED)
+            else:
+                with server:
+                    client.sendall(_CONNECTED)
+                    client.settimeout(None)
+                    _relay(client, server)
+
+    def _connect(self, head: bytes) -> socket.socket:
+        request, *fields = head.split(b"\r\n")
+        method, _, rest = request.partition(b" ")
+        logins = [value.strip() for name, _, value in (field.partition(b":") for field in fields) if _is_login(name)]
+        if method != b"CONNECT" or not any(hmac.compare_digest(login, self._login) for login in logins):
+            raise RunyardError("Only CONNECT, and only with the password.")
+        address = parse_address(f"https://{rest.partition(b' ')[0].decode('ascii', 'replace')}")
+        trouble = OSError("no address")
+        for family, place in targets_of(address, self._rules):
+            server = socket.socket(family, socket.SOCK_STREAM)
+            server.settimeout(self._rules.silence_seconds)
+            try:
+                server.connect(place)
+                server.settimeout(None)
+                return server
+            except OSError as error:
+                server.close()
+                trouble = error
+        raise trouble
+
+
+_lock = threading.Lock()
+_gates: dict[tuple[int, bool, float], Gate] = {}
+
+
+def gate_for(rules: NetworkRules) -> Gate:
+    """The one of this process for such rules; a forked one gets its own, since threads stay behind."""
+    key = (os.getpid(), rules.allow_private, rules.silence_seconds)
+    with _lock:
+        if key not in _gates:
+            _gates[key] = Gate(rules)
+        return _gates[key]
+
+
+def _head(client: socket.socket) -> bytes:
+    head = b""
+    while b"\r\n\r\n" not in head:
+        piece = client.recv(_LONGEST_HEAD)
+        head += piece
+        if not piece or len(head) > _LONGEST_HEAD:
+            raise OSError("no request")
+    return head
+
+
+def _is_login(name: bytes) -> bool:
+    return name.strip().lower() == b"proxy-authorization"
+
+
+def _relay(client: socket.socket, server: socket.socket) -> None:
+    answers = threading.Thread(target=_pump, args=(server, client), name="store-gate", daemon=True)
+    answers.start()
+    _pump(client, server)
+    answers.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    with contextlib.suppress(OSError):
+        while count := source.recv_into(buffer):
+            target.sendall(buffer[:count])
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
