@@ -13,6 +13,7 @@ from azureml.core.keyvault import Keyvault
 from azureml.core.model import Model
 from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.data import OutputFileDatasetConfig
+from azureml.data.azure_data_lake_datastore import AzureDataLakeGen2Datastore
 from azureml.data.azure_storage_datastore import AzureBlobDatastore, AzureFileDatastore
 from azureml.data.data_reference import DataReference
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
@@ -31,6 +32,7 @@ def all_instances() -> dict[str, Any]:
     """Golden class name to an object of it."""
     cluster = AmlCompute._of_asset(WORKSPACE, asset({"type": "AmlCompute", "min_nodes": 0, "max_nodes": 1}))
     blob = AzureBlobDatastore(WORKSPACE, "d", "c", "a")
+    lake = AzureDataLakeGen2Datastore(WORKSPACE, "d", "f", "a")
     dataset_input = DatasetConsumptionConfig("n", FileDataset())
     configuration = AmlCompute.provisioning_configuration(max_nodes=1)
     made: dict[str, Any] = {
@@ -54,6 +56,8 @@ def all_instances() -> dict[str, Any]:
         "azureml.core.environment.DockerBuildContext": environments.DockerBuildContext(),
         "azureml.data.FileDataset": FileDataset(),
         "azureml.data.OutputFileDatasetConfig": OutputFileDatasetConfig(),
+        "azureml.data.output_dataset_config.OutputTabularDatasetConfig": OutputFileDatasetConfig().read_parquet_files(),
+        "azureml.data.azure_data_lake_datastore.AzureDataLakeGen2Datastore": lake,
         "azureml.data.azure_storage_datastore.AzureBlobDatastore": blob,
         "azureml.data.azure_storage_datastore.AzureFileDatastore": AzureFileDatastore(WORKSPACE, "d", "c", "a"),
         "azureml.data.data_reference.DataReference": DataReference(blob),

@@ -19,12 +19,11 @@ LATER = (
     "azureml.core.compute.K", "azureml.core.compute.R", "azureml.core.compute.S", "azureml.core.compute.a",
     "azureml.core.compute.b", "azureml.core.compute.computeinstance", "azureml.core.compute.d",
     "azureml.core.compute.h", "azureml.core.compute.k", "azureml.core.compute.r", "azureml.core.compute.s",
-    "azureml.data.TabularDataset", "azureml.data.Datacache", "azureml.data.azure_data_lake",
+    "azureml.data.Datacache", "azureml.data.azure_data_lake_datastore.AzureDataLakeDatastore",
     "azureml.data.azure_my_sql", "azureml.data.azure_postgre", "azureml.data.azure_sql", "azureml.data.datacache",
     "azureml.data.dataset_action", "azureml.data.dataset_definition", "azureml.data.dataset_profile",
     "azureml.data.dataset_snapshot", "azureml.data.dbfs", "azureml.data.hdfs", "azureml.data.sql_data_reference",
-    "azureml.data.stored_procedure", "azureml.data.output_dataset_config.OutputTabular",
-    "azureml.data.dataset_factory.Tabular", "azureml.core.Dataset", "azureml.train.hyperdrive.HyperDriveRun",
+    "azureml.data.stored_procedure", "azureml.train.hyperdrive.HyperDriveRun",
     "azureml.widgets.ParallelRunStepDetails",
 )  # fmt: skip
 KEPT_OF_COMPUTE = "azureml.core.compute.amlcompute."

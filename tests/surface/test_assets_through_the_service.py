@@ -82,7 +82,7 @@ def test_files_are_placed_below_their_common_folder(workspace, here):
     write(here, {"one/a.txt": "a", "one/two/b.txt": "b"})
     store = Datastore.get(workspace, "workspacefilestore")
     store.upload_files(["one/a.txt", "one/two/b.txt"], target_path="placed", show_progress=False)
-    assert store._file_names("placed") == ["placed/a.txt", "placed/two/b.txt"]
+    assert [file["path"] for file in store._files("placed")] == ["placed/a.txt", "placed/two/b.txt"]
 
 
 def test_datasets_have_versions_and_are_found_by_name_and_id(workspace, here):
@@ -235,15 +235,15 @@ def test_every_curated_environment_can_be_planned(workspace, gpu_present):
 
 
 def test_the_digits_of_the_open_datasets_are_four_files_of_the_web():
-    paths = MNIST.get_file_dataset().to_path()
-    assert [path.rpartition("/")[2] for path in paths] == [
+    sources = MNIST.get_file_dataset()._sources
+    assert [source["url"].rpartition("/")[2] for source in sources] == [
         "train-images-idx3-ubyte.gz",
         "train-labels-idx1-ubyte.gz",
         "t10k-images-idx3-ubyte.gz",
         "t10k-labels-idx1-ubyte.gz",
     ]
-    assert len(MNIST.get_file_dataset(dataset_filter="test").to_path()) == 2
+    assert len(MNIST.get_file_dataset(dataset_filter="test")._sources) == 2
     with pytest.raises(UserErrorException, match="'all', 'train' or 'test', got 'both'"):
         MNIST.get_file_dataset(dataset_filter="both")
-    with pytest.raises(NotImplementedError, match="get_tabular_dataset is not in this version"):
+    with pytest.raises(NotImplementedError, match="register_azure_blob_container"):
         MNIST.get_tabular_dataset()

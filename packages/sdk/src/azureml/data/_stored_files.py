@@ -156,13 +156,12 @@ def _files_below(folder):
     found = []
 
     def walk(place, above):
-        for item in sorted(os.scandir(place), key=lambda item: item.name):
-            if item.is_file():
-                found.append(item.path)
-            elif item.is_dir():
-                real = os.path.realpath(item.path)
-                if real not in above:
-                    walk(item.path, above | {real})
+        items = sorted(os.scandir(place), key=lambda item: item.name)
+        found.extend(item.path for item in items if item.is_file())
+        for item in items:
+            real = os.path.realpath(item.path) if item.is_dir() else None
+            if real is not None and real not in above:
+                walk(item.path, above | {real})
 
     walk(folder, {os.path.realpath(folder)})
     return found

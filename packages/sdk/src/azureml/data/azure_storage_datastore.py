@@ -1,5 +1,7 @@
 from azureml.data._stored_files import StoredFiles
 from azureml.data.abstract_datastore import AbstractDatastore
+from azureml.data.data_reference import DataReference  # noqa: F401
+from azureml.exceptions import UserErrorException  # noqa: F401
 
 
 class AbstractAzureStorageDatastore(StoredFiles, AbstractDatastore):
