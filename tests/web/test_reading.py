@@ -80,7 +80,11 @@ def test_a_forked_child_does_not_share_connections(server, web):
     web.read(f"{server.url}/a", 0, 1000)
     child = os.fork()
     if not child:
-        os._exit(0 if bytes(web.read(f"{server.url}/b", 0, 1000)) == b"b" * 1000 else 1)
+        is_right = False
+        try:
+            is_right = bytes(web.read(f"{server.url}/b", 0, 1000)) == b"b" * 1000
+        finally:
+            os._exit(0 if is_right else 1)
     assert bytes(web.read(f"{server.url}/a", 0, 1000)) == b"a" * 1000
     assert os.waitpid(child, 0)[1] == 0
     assert server.connections == 2

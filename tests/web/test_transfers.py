@@ -1,3 +1,4 @@
+import gzip
 import os
 from pathlib import Path
 
@@ -111,6 +112,12 @@ def test_an_endless_body_is_stopped(server, open_web, fetched, start):
 
 def test_a_file_that_says_to_be_too_large_is_not_begun(server, open_web, fetched):
     server.pages["/a"] = raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000001\r\n\r\n")
+    with pytest.raises(TooLarge):
+        fetched(open_web(max_file_bytes=1_000_000), f"{server.url}/a")
+
+
+def test_a_small_body_that_unpacks_to_a_huge_one_is_stopped(server, open_web, fetched):
+    server.pages["/a"] = a_file(gzip.compress(bytes(50_000_000)), Content_Encoding="gzip")
     with pytest.raises(TooLarge):
         fetched(open_web(max_file_bytes=1_000_000), f"{server.url}/a")
 

@@ -129,5 +129,5 @@ def _is_numeric(host: str) -> bool:
 def _refused(address: Address, reason: str) -> AccessDenied:
     return AccessDenied(
         f"{address.shown} may not be read: {reason}.",
-        hint="Use a public address, or ask the operator of this server to allow private ones.",
+        hint="Name a public address; private ones are for the operator of this server to allow.",
     )
