@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runyard.datastores import open_store
-from runyard.datastores.folder import FolderStore
+from runyard.datastores.folders.store import FolderStore
 from runyard.errors import AccessDenied, InvalidArgument, NotFound, RunyardError, SourceChanged, StorageFull
 from runyard.model.data import NetworkRules, StoreAccess, StoredFile
 from runyard.ports.data import DataStore, PutsMany
@@ -219,7 +219,7 @@ def test_a_disk_that_fills_during_fetch_leaves_no_part(store: FolderStore, folde
 KILLED_WHILE_PUTTING = """
 import os, signal, sys
 from pathlib import Path
-from runyard.datastores.folder import FolderStore
+from runyard.datastores.folders.store import FolderStore
 def die(count): os.kill(os.getpid(), signal.SIGKILL)
 FolderStore(Path(sys.argv[1])).put("model", Path(sys.argv[2]), overwrite=True, progress=die)
 """

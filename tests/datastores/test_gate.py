@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from runyard.datastores import open_store
-from runyard.datastores.gate import Gate, gate_for
+from runyard.datastores.objects.gate import Gate, gate_for
 from runyard.errors import AccessDenied
 from runyard.model.data import NetworkRules, StoreAccess
 from tests.servers.certificates import Certificate, make_certificate

@@ -6,7 +6,7 @@ import traceback
 import pytest
 
 from runyard.datastores import open_store
-from runyard.datastores.endpoints import azure_endpoint, gcs_endpoint, s3_endpoint
+from runyard.datastores.objects.endpoints import azure_endpoint, gcs_endpoint, s3_endpoint
 from runyard.errors import AccessDenied, InvalidArgument
 from runyard.model.data import NetworkRules, StoreAccess
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from runyard.datastores.folder import FolderStore
+from runyard.datastores.folders.store import FolderStore
 from runyard.errors import InvalidArgument
 from runyard.model.data import NetworkRules, StoreAccess
 from runyard.ports.data import DataStore
@@ -16,7 +16,7 @@ def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
     if access.kind == "web":
         return WebStore(rules, access.root)
     if access.kind in OBJECT_KINDS:
-        from runyard.datastores.objects import ObjectStore  # obstore is slow to load, and few processes need it
+        from runyard.datastores.objects.store import ObjectStore  # obstore is slow to load, and few processes need it
 
         return ObjectStore(access, rules)
     raise InvalidArgument(

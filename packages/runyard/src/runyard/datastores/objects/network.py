@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from runyard.datastores.gate import gate_for
+from runyard.datastores.objects.gate import gate_for
 from runyard.errors import AccessDenied, DataFailed
 from runyard.model.data import NetworkRules
 from runyard.web.addresses import Address, parse_address

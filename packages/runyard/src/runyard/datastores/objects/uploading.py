@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import AlreadyExistsError
 
-from runyard.datastores.connecting import Client
-from runyard.datastores.etags import bare_etag
+from runyard.datastores.objects.connecting import Client
+from runyard.datastores.objects.etags import bare_etag
 from runyard.ports.data import Progress
 
 if TYPE_CHECKING:

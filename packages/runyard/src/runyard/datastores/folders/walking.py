@@ -3,7 +3,7 @@ import os
 import stat
 from collections.abc import Iterator
 
-from runyard.datastores.beneath import Root
+from runyard.datastores.folders.beneath import Root
 from runyard.datastores.unfinished import is_unfinished
 from runyard.model.names import check_text
 

@@ -11,8 +11,8 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
+from runyard.datastores.objects.places import Place
 from runyard.datastores.paths import shown
-from runyard.datastores.places import Place
 from runyard.datastores.refusals import already_exists, past_end, source_changed
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, RunyardError, Unreachable
 

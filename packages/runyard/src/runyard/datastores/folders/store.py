@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from runyard.blobs.disk import explained
-from runyard.datastores.arriving import store_files
-from runyard.datastores.beneath import Root
 from runyard.datastores.copying import copy
+from runyard.datastores.folders.arriving import store_files
+from runyard.datastores.folders.beneath import Root
+from runyard.datastores.folders.walking import walk
 from runyard.datastores.paths import check_path, check_prefix, shown
 from runyard.datastores.refusals import past_end, source_changed
 from runyard.datastores.unfinished import unfinished_beside
-from runyard.datastores.walking import walk
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.data import StoredFile
 from runyard.ports.data import Progress

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from runyard.datastores.endpoints import AZURE_AUTHORITY, azure_endpoint, gcs_endpoint, s3_endpoint
-from runyard.datastores.network import client_options, retry_config
-from runyard.datastores.places import Place, place_of
+from runyard.datastores.objects.endpoints import AZURE_AUTHORITY, azure_endpoint, gcs_endpoint, s3_endpoint
+from runyard.datastores.objects.network import client_options, retry_config
+from runyard.datastores.objects.places import Place, place_of
 from runyard.errors import InvalidArgument
 from runyard.model.data import NetworkRules, StoreAccess
 from runyard.web import check_endpoint

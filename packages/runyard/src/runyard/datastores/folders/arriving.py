@@ -8,8 +8,8 @@ from pathlib import Path
 
 from runyard.blobs.copying import start_writing_out
 from runyard.blobs.sources import opened_source
-from runyard.datastores.beneath import Root
 from runyard.datastores.copying import copy
+from runyard.datastores.folders.beneath import Root
 from runyard.datastores.unfinished import Unfinished, unfinished_in
 from runyard.ports.data import Progress
 

@@ -9,13 +9,13 @@ import obstore
 
 from runyard.blobs.disk import explained, write_all
 from runyard.blobs.sources import opened_source
-from runyard.datastores.connecting import connect
-from runyard.datastores.etags import bare_etag, quoted_etag
-from runyard.datastores.faults import FAULTS, explain
+from runyard.datastores.objects.connecting import connect
+from runyard.datastores.objects.etags import bare_etag, quoted_etag
+from runyard.datastores.objects.faults import FAULTS, explain
+from runyard.datastores.objects.uploading import Upload
 from runyard.datastores.paths import check_prefix, shown
 from runyard.datastores.refusals import past_end, source_changed
 from runyard.datastores.unfinished import unfinished_beside
-from runyard.datastores.uploading import Upload
 from runyard.errors import NotFound, TooLarge, Unreachable
 from runyard.model.data import NetworkRules, StoreAccess, StoredFile
 from runyard.ports.data import Progress

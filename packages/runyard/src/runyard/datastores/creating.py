@@ -1,0 +1,91 @@
+"""Making the folder or container that a store is to be in."""
+
+import base64
+import hashlib
+import hmac
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from runyard.blobs.disk import explained
+from runyard.datastores.objects.endpoints import azure_endpoint
+from runyard.datastores.objects.places import Place, place_of
+from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotYet
+from runyard.model.data import NetworkRules, StoreAccess
+from runyard.web.addresses import parse_address
+from runyard.web.client import Client
+from runyard.web.troubles import Broken
+
+_SIGNATURE_HOLDS = timedelta(hours=1)
+_VERSION = "2021-08-06"
+
+
+def create_root(access: StoreAccess, rules: NetworkRules) -> None:
+    """Make the folder or the container that the access leads to; quiet when it is there. NotYet for other stores."""
+    if access.kind == "folder":
+        with explained(Path(access.root)):
+            Path(access.root).mkdir(parents=True, exist_ok=True)
+    elif access.kind == "azure":
+        _create_container(place_of(access, azure_endpoint(access.options)), access, rules)
+    else:
+        raise NotYet(
+            f"Runyard does not make the bucket {access.root.partition('/')[0]!r}.",
+            hint="Make it with the tools of its cloud, then register it.",
+        )
+
+
+def _create_container(place: Place, access: StoreAccess, rules: NetworkRules) -> None:
+    query = f"restype=container&{_signature(access)}"
+    address = parse_address(f"{place.endpoint}/{quote(place.container, safe='')}?{query}")
+    client = Client(rules)
+
+    def put() -> int:
+        with client.ask("PUT", address, "Content-Length: 0\r\n") as answer:
+            if answer.head.status >= 500:
+                raise Broken(f"it answers {answer.head.status}")
+            return answer.head.status
+
+    try:
+        status = client.patiently(address, put)
+    finally:
+        client.close()
+    if status not in (201, 409):
+        raise _refusal(place, status)
+
+
+def _signature(access: StoreAccess) -> str:
+    """The token of the user, or one that the account's key signs."""
+    token = access.secrets.get("sas_token", "").strip().removeprefix("?")
+    if token:
+        return token
+    if not access.secrets.get("account_key"):
+        raise NotYet(
+            "Runyard makes a container with an account_key or a sas_token alone.",
+            hint="Make the container with Azure's tools, then register it without create_if_not_exists.",
+        )
+    return _signed(access.options.get("account_name", ""), access.secrets["account_key"])
+
+
+def _signed(account: str, key: str) -> str:
+    expiry = (datetime.now(UTC) + _SIGNATURE_HOLDS).strftime("%Y-%m-%dT%H:%M:%SZ")
+    fields = {"sp": "cw", "ss": "b", "srt": "c", "se": expiry, "spr": "https,http", "sv": _VERSION}
+    order = [account, fields["sp"], fields["ss"], fields["srt"], "", expiry, "", fields["spr"], _VERSION, "", ""]
+    try:
+        digest = hmac.digest(base64.b64decode(key, validate=True), "\n".join(order).encode(), hashlib.sha256)
+    except ValueError:
+        raise InvalidArgument("account_key is not a key of Azure.", hint="Copy it whole from the portal.") from None
+    return urlencode({**fields, "sig": base64.b64encode(digest).decode()})
+
+
+def _refusal(place: Place, status: int) -> DataFailed | InvalidArgument:
+    if status in (401, 403):
+        return AccessDenied(
+            f"{place.shown} may not be made with these credentials (status {status}).",
+            hint="Check them, or make the container yourself.",
+        )
+    if status == 400:
+        return InvalidArgument(
+            f"Azure does not take {place.container!r} as the name of a container.",
+            hint="Give 3 to 63 lower-case letters, digits and single '-'.",
+        )
+    return DataFailed(f"Making {place.shown} was refused (status {status}).")
