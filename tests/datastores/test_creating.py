@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.datastores import create_root, open_store
+from runyard.datastores import open_store
+from runyard.datastores.creating import create_root
 from runyard.errors import AccessDenied, InvalidArgument, NotYet, Unreachable
 from runyard.model.data import NetworkRules, StoreAccess
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer

@@ -4,19 +4,21 @@ from runyard.datastores.folders.store import FolderStore
 from runyard.errors import InvalidArgument
 from runyard.model.data import NetworkRules, StoreAccess
 from runyard.ports.data import DataStore
-from runyard.web import WebStore
 
 OBJECT_KINDS = ("azure", "gcs", "s3")
 
 
 def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
     """The store behind that access. Nothing is asked of it yet, but an address that may not be reached is refused."""
+    # What folders do not need is loaded by its first use: most runs have nothing else, and begin sooner without.
     if access.kind == "folder":
         return FolderStore(Path(access.root))
     if access.kind == "web":
+        from runyard.web import WebStore
+
         return WebStore(rules, access.root)
     if access.kind in OBJECT_KINDS:
-        from runyard.datastores.objects.store import ObjectStore  # obstore is slow to load, and few processes need it
+        from runyard.datastores.objects.store import ObjectStore
 
         return ObjectStore(access, rules)
     raise InvalidArgument(
