@@ -18,7 +18,9 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light npm openmpi-bin postgresql python3-dev
+SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light openmpi-bin postgresql python3-dev
+# Packages of one command: where the command comes from elsewhere, the package would clash with it.
+COMMAND_PACKAGES := npm rclone
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
@@ -52,7 +54,8 @@ faults: $(VENV)/.dev ## the whole kill matrix and the full sizes
 
 ci-setup: ## system packages by name; needs root only when one is missing
 	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
-	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done); \
+	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done; \
+	  for p in $(COMMAND_PACKAGES); do command -v "$$p" >/dev/null || echo "$$p"; done); \
 	if [ -z "$$missing" ]; then echo "system packages: all here"; exit 0; fi; \
 	command -v apt-get >/dev/null || { echo "ci-setup installs with apt-get, which is not here. Install:" $$missing; exit 1; }; \
 	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
