@@ -1,0 +1,159 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from azureml.core import Dataset, Datastore, Workspace
+from azureml.data.dataset_error_handling import DatasetValidationError
+from azureml.exceptions import UserErrorException
+from tests.sdk.web_files import WebFiles
+
+
+@pytest.fixture
+def web() -> Iterator[WebFiles]:
+    server = WebFiles()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def store(workspace, tmp_path):
+    """A folder of six files as a datastore."""
+    folder = tmp_path / "store"
+    for name in ("it/2019/a.csv", "it/2019/b.csv", "it/2020/a.csv", "fr/2019/a.csv", "fr/2020/a.csv", "notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    return Datastore.register_folder(workspace, "files", folder)
+
+
+def test_one_address_lies_at_its_name_and_several_with_their_host(workspace, web):
+    one, two = web.put("/exdb/x.gz", b"x"), web.put("/exdb/y.gz", b"y")
+    host = urlsplit(one).netloc.replace(":", "%3A")
+    assert Dataset.File.from_files(one).to_path() == ["/x.gz"]
+    assert Dataset.File.from_files([one, two]).to_path() == [
+        f"/http%3A/%2F{host}/exdb/x.gz",
+        f"/http%3A/%2F{host}/exdb/y.gz",
+    ]
+
+
+def test_what_is_not_there_is_an_error_when_the_dataset_is_made(workspace, web, store):
+    web.put("/there", b"x")
+    missing = web.put("/gone", b"")
+    web.files.clear()
+    with pytest.raises(DatasetValidationError, match="404"):
+        Dataset.File.from_files(missing)
+    with pytest.raises(DatasetValidationError, match="validate=False"):
+        Dataset.File.from_files((store, "de/**"))
+    later = Dataset.File.from_files((store, "de/**"), validate=False)
+    (Path(store.folder) / "de").mkdir()
+    (Path(store.folder) / "de/x.csv").write_text("x")
+    assert later.to_path() == ["/x.csv"]
+
+
+def test_globs_choose_files_of_a_datastore(store):
+    assert Dataset.File.from_files((store, "it/**/a.csv")).to_path() == ["/2019/a.csv", "/2020/a.csv"]
+    assert Dataset.File.from_files((store, "notes.txt")).to_path() == ["/notes.txt"]
+    assert len(Dataset.File.from_files([(store, "it"), (store, "fr")]).to_path()) == 5
+
+
+def test_steps_choose_files_the_same_way_each_time(store):
+    made = Dataset.File.from_files((store, "**/*.csv"))
+    everything = made.to_path()
+    assert made.skip(1).take(2).to_path() == everything[1:3]
+    first, second = made.random_split(0.5, seed=3)
+    assert first.to_path() == first.to_path()
+    assert sorted(first.to_path() + second.to_path()) == everything
+    assert made.filter(made.file_metadata("Path").startswith("/it")).to_path() == [
+        "/it/2019/a.csv",
+        "/it/2019/b.csv",
+        "/it/2020/a.csv",
+    ]
+    assert made.filter(made["Size"] > 10**6).to_path() == []
+
+
+def test_parts_of_paths_are_keys_to_choose_by(store):
+    made = Dataset.File.from_files((store, "**/*.csv"), partition_format="/{country}/{year}/*.csv")
+    assert made.partition_keys == ["country", "year"]
+    assert made.get_partition_key_values(["country"]) == [{"country": "fr"}, {"country": "it"}]
+    chosen = made.filter((made["country"] == "it") & (made["year"] == "2019"))
+    assert chosen.to_path() == ["/it/2019/a.csv", "/it/2019/b.csv"]
+    saved = chosen.register(chosen._workspace, "italian")
+    assert (saved.partition_keys, saved.to_path()) == (["country", "year"], chosen.to_path())
+
+
+def test_versions_tags_and_names(workspace, store):
+    first = Dataset.File.from_files((store, "it")).register(workspace, "my data", "d", tags={"a": 1})
+    assert (first.version, first.description, first.tags) == (1, "d", {"a": "1"})
+    other = Dataset.File.from_files((store, "fr"))
+    with pytest.raises(UserErrorException, match="create_new_version=True"):
+        other.register(workspace, "my data")
+    assert other.register(workspace, "my data", create_new_version=True).version == 2
+    assert Dataset.get_by_name(workspace, "my data").version == 2
+    assert Dataset.get_by_id(workspace, first.id).to_path() == first.to_path()
+    first.add_tags({"b": "2"}).remove_tags(["a"])
+    assert Dataset.get_by_name(workspace, "my data", version=1).tags == {"b": "2"}
+    assert list(Dataset.get_all(workspace)) == ["my data"]
+    first.unregister_all_versions()
+    assert Dataset.get_all(workspace) == {}
+    with pytest.raises(UserErrorException, match="my data"):
+        Dataset.get_by_name(workspace, "my data")
+
+
+def test_a_download_brings_every_file_and_leaves_others_alone(store, tmp_path):
+    made = Dataset.File.from_files((store, "**"))
+    there = made.download(str(tmp_path / "there"))
+    assert [Path(path).read_text() for path in there] == [
+        str(Path(path).relative_to(tmp_path / "there")) for path in there
+    ]
+    with pytest.raises(UserErrorException, match="overwrite=True"):
+        made.download(str(tmp_path / "there"))
+    assert made.download(str(tmp_path / "there"), overwrite=True) == there
+
+
+def test_a_file_that_went_meanwhile_is_an_error_or_left_out(workspace, store, tmp_path):
+    made = Dataset.File.from_files((store, "it/2019")).register(workspace, "going")
+    (Path(store.folder) / "it/2019/b.csv").unlink()
+    with pytest.warns(UserWarning, match=r"b\.csv"):
+        assert [Path(path).name for path in made.download(str(tmp_path / "a"), ignore_not_found=True)] == ["a.csv"]
+
+
+def test_web_addresses_need_no_workspace(service, web, monkeypatch, tmp_path):
+    monkeypatch.setenv("RUNYARD_HOME", service["home"])
+    monkeypatch.chdir(tmp_path)
+    made = Dataset.File.from_files(web.put("/x.gz", b"content"))
+    (path,) = made.download()
+    assert Path(path).read_bytes() == b"content"
+    other = Workspace.create("elsewhere", exist_ok=True, show_output=False)
+    assert made.register(other, "web").to_path() == ["/x.gz"]
+    assert Dataset.get_by_id(other, made._saved(other).id).to_path() == ["/x.gz"]
+
+
+def test_a_mount_is_read_only_and_gone_afterwards(store):
+    made = Dataset.File.from_files((store, "it"))
+    with made.mount() as mounted:
+        place = Path(mounted.mount_point)
+        assert os.path.ismount(place)
+        assert sorted(path.name for path in place.iterdir()) == ["2019", "2020"]
+        assert (place / "2019/a.csv").read_text() == "it/2019/a.csv"
+        with pytest.raises(OSError, match="Read-only"):
+            (place / "2019/a.csv").write_text("mine")
+    assert not place.exists()
+
+
+def test_a_mount_of_a_service_elsewhere_is_a_download_and_says_so(workspace, store, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(workspace._client, "_shares_files", False)
+    context = Dataset.File.from_files((store, "it/2019")).mount(str(tmp_path / "place"))
+    context.start()
+    assert (tmp_path / "place/a.csv").read_text() == "it/2019/a.csv"
+    assert "downloaded to" in capsys.readouterr().err
+    context.stop()
+    assert list((tmp_path / "place").iterdir()) == []
+
+
+def test_a_mount_point_must_be_empty(store, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/x").write_text("x")
+    with pytest.raises(UserErrorException, match="must be an empty folder"):
+        Dataset.File.from_files((store, "it")).mount(str(tmp_path / "full"))
