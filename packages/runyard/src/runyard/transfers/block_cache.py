@@ -1,18 +1,18 @@
 import errno
-import hashlib
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 
 from runyard.environments.durable import locked
 from runyard.model.data import SourceFile
 from runyard.transfers.eviction import Kept, kept_segments, remove, remove_earlier_layout
-from runyard.transfers.segment_writer import SegmentWriter, make_durable, make_segment, new_path
+from runyard.transfers.segment_writer import Block, SegmentWriter, make_durable, make_segment, new_path
 from runyard.transfers.segments import WHOLE_FILE, Key, Place, Segment, this_boot
 
 _LEAST_SEGMENT_BYTES = 1 << 20
@@ -22,6 +22,7 @@ _MOST_SEGMENTS = 256
 _LOOK_SECONDS_AFTER_MISS = 1.0
 _LOOK_SECONDS = 30.0
 _PAUSE_SECONDS = 30.0
+_BATCH_BYTES = 1 << 20
 _SEAL_SECONDS = 1.0
 _SETTLED_SECONDS = 60.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -48,6 +49,8 @@ class BlockCache:
         self._looked_at = float("-inf")
         self._writing = threading.Lock()
         self._writer: SegmentWriter | None = None
+        self._unwritten: list[Block] = []
+        self._unwritten_bytes = 0
         self._is_seal_due = False
         self._pause_until = 0.0
         self._has_said = False
@@ -71,12 +74,11 @@ class BlockCache:
         if len(data) > self.limit_bytes or time.monotonic() < self._pause_until:
             return
         with self._writing:
-            try:
-                writer = self._writer_with_room()
-                self._places[key] = writer.append(key, data, is_shared=is_shared)
-                self._seal_soon()
-            except OSError as error:
-                self._give_up_writing(error)
+            self._unwritten.append(Block(key, data, is_shared))
+            self._unwritten_bytes += len(data)
+            if self._unwritten_bytes >= _BATCH_BYTES:
+                self._write()
+            self._seal_soon()
 
     def forget(self, key: Key) -> None:
         """This process fetches the block anew when it is needed."""
@@ -162,6 +164,14 @@ class BlockCache:
                 for key in [key for key, place in self._places.copy().items() if place.segment in gone]:
                     self._places.pop(key, None)
 
+    def _write(self) -> None:
+        blocks, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
+        try:
+            if blocks:
+                self._places.update(self._writer_with_room().append(blocks))
+        except OSError as error:
+            self._give_up_writing(error)
+
     def _writer_with_room(self) -> SegmentWriter:
         writer = self._writer
         if writer is not None and writer.process == os.getpid():
@@ -188,6 +198,7 @@ class BlockCache:
     def _seal(self) -> None:
         with self._writing:
             self._is_seal_due = False
+            self._write()
             if self._writer is not None and self._writer.process == os.getpid():
                 try:
                     self._writer.seal()
@@ -221,5 +232,5 @@ def _segment_bytes(limit_bytes: int) -> int:
 
 def name_of(store_identity: str, file: SourceFile) -> bytes:
     """The name of a file in a cache: another for other bytes, and short however long the key is."""
-    told = repr((store_identity, file.key, file.etag, file.size)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(told, digest_size=16).digest()
+    told = f"{store_identity}\0{file.key}\0{file.etag}\0{file.size}".encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=16).digest()

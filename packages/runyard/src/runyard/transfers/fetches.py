@@ -1,10 +1,10 @@
 import threading
 import time
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
@@ -20,9 +20,8 @@ _FAR_AHEAD_BYTES = 64 << 20
 _FAR_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file of a store with the place where its blocks are kept."""
+class Source(NamedTuple):
+    """A file of a store, and its name in the cache."""
 
     file: SourceFile
     size: int
@@ -39,16 +38,15 @@ class Source:
 class Fetch:
     """A few neighbouring blocks on their way, or just come."""
 
+    __slots__ = ("_data", "count", "error", "first", "has_ended", "is_ahead", "source", "turn")
+
     def __init__(self, source: Source, first: int, count: int, *, is_ahead: bool) -> None:
         self.source, self.first, self.count, self.is_ahead = source, first, count, is_ahead
+        self.turn = threading.Lock()
+        """Held by the one who runs it, so that the others wait for it."""
+        self.has_ended = False
         self.error: BaseException | None = None
-        self._data: memoryview = memoryview(b"")
-        self._ended = threading.Event()
-        self._turn = threading.Lock()
-
-    def take_turn(self) -> bool:
-        """Whether the caller is the one to run it: the first who asks."""
-        return self._turn.acquire(blocking=False)
+        self._data = memoryview(b"")
 
     def run(self, checksums: Checksums) -> None:
         """Get the bytes, checked when they are the whole file; an error is kept for those who wait."""
@@ -62,18 +60,16 @@ class Fetch:
         except BaseException as error:
             self.error = error
 
-    def end(self) -> None:
-        self._ended.set()
-
-    def wait(self) -> None:
-        self._ended.wait()
-
     def brings(self, index: int) -> bool:
         return self.first <= index < self.first + self.count
 
     @property
     def is_here(self) -> bool:
-        return self._ended.is_set() and self.error is None
+        return self.has_ended and self.error is None
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        return [self.source.key(index) for index in range(self.first, self.first + self.count)]
 
     @property
     def size(self) -> int:
@@ -93,7 +89,7 @@ class Fetches:
         self._pool = ThreadPoolExecutor(threads, "data-ahead")
         self._guard = threading.Lock()
         self._known: dict[Key, Fetch] = {}
-        self._remembered: OrderedDict[Fetch, None] = OrderedDict()
+        self._remembered: deque[Fetch] = deque()
         self._remembered_bytes = 0
         self._ahead = 0
         self._seconds = 0.0
@@ -105,55 +101,52 @@ class Fetches:
         more than a few only push each other out of the processor's caches."""
         return _FAR_AHEAD_BYTES if self._seconds > _FAR_SECONDS else _NEAR_AHEAD_BYTES
 
-    def find(self, source: Source, index: int) -> Fetch | None:
-        return self._known.get(source.key(index))
+    def find(self, key: Key) -> Fetch | None:
+        return self._known.get(key)
 
     def claim(self, source: Source, blocks: Sequence[int], *, is_ahead: bool = False) -> Fetch:
         """The fetch that brings the first of these blocks: one that is under way, or a new one that brings as many
         of its neighbours among them as go together."""
-        first = blocks[0]
+        first, known = blocks[0], self._known
         with self._guard:
-            known = self._known.get(source.key(first))
-            if known is not None:
-                return known
+            if (found := known.get(source.key(first))) is not None:
+                return found
             count = 1
-            while (
-                count < min(len(blocks), _BLOCKS_AT_ONCE)
-                and blocks[count] == first + count
-                and source.key(first + count) not in self._known
-            ):
+            most = min(len(blocks), _BLOCKS_AT_ONCE)
+            while count < most and blocks[count] == first + count and source.key(first + count) not in known:
                 count += 1
             fetch = Fetch(source, first, count, is_ahead=is_ahead)
-            for index in range(first, first + count):
-                self._known[source.key(index)] = fetch
+            known.update(dict.fromkeys(fetch.keys, fetch))
             return fetch
 
-    def start_ahead(self, source: Source, blocks: Sequence[int]) -> int:
-        """Begin to bring blocks that will be wanted soon; returns how many of them were looked at."""
+    def start_ahead(self, source: Source, blocks: Sequence[int]) -> None:
+        """Begin to bring blocks that will be wanted soon."""
         done = 0
         while done < len(blocks) and self._ahead < 2 * self._threads:
-            if self.find(source, blocks[done]) or self._cache.has(source.key(blocks[done])):
+            count = self._absent(source, blocks[done:])
+            if count:
+                fetch = self.claim(source, blocks[done : done + count], is_ahead=True)
+                self.start(fetch)
+                done = fetch.first + fetch.count - blocks[0]
+            else:
                 done += 1
-                continue
-            fetch = self.claim(source, self._uncached(source, blocks[done:]), is_ahead=True)
-            self.start(fetch)
-            done += fetch.first + fetch.count - blocks[done]
-        return done
 
     def start(self, fetch: Fetch) -> None:
         with self._guard:
             self._ahead += 1
         try:
-            self._pool.submit(self._run_ahead, fetch)
+            self._pool.submit(self._run_beside, fetch)
         except RuntimeError:  # closed meanwhile
-            self._run_ahead(fetch)
+            self._run_beside(fetch)
 
     def finish(self, fetch: Fetch) -> None:
         """Come back when the fetch has ended: run by the caller if nobody began to."""
-        if fetch.take_turn():
-            self._run(fetch)
-        else:
-            fetch.wait()
+        with fetch.turn:
+            is_ours = not fetch.has_ended
+            if is_ours:
+                self._run(fetch)
+        if is_ours and fetch.error is None:
+            self._keep(fetch)
 
     def forget(self, source: Source) -> None:
         for index in range(-(-source.size // BLOCK_BYTES)):
@@ -164,16 +157,18 @@ class Fetches:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _uncached(self, source: Source, blocks: Sequence[int]) -> Sequence[int]:
-        count = 1
-        while count < min(len(blocks), _BLOCKS_AT_ONCE) and not self._cache.has(source.key(blocks[count])):
+    def _absent(self, source: Source, blocks: Sequence[int]) -> int:
+        """How many of the blocks, from the first on, are neither here nor on their way."""
+        count = 0
+        for index in blocks[:_BLOCKS_AT_ONCE]:
+            if source.key(index) in self._known or self._cache.has(source.key(index)):
+                break
             count += 1
-        return blocks[:count]
+        return count
 
-    def _run_ahead(self, fetch: Fetch) -> None:
+    def _run_beside(self, fetch: Fetch) -> None:
         try:
-            if fetch.take_turn():
-                self._run(fetch)
+            self.finish(fetch)
         finally:
             with self._guard:
                 self._ahead -= 1
@@ -187,21 +182,23 @@ class Fetches:
                 self.fetched_bytes += fetch.size
                 self._remember(fetch)
             else:
-                self._forget(fetch)
-        fetch.end()
-        if fetch.error is None:
-            for index in range(fetch.first, fetch.first + fetch.count):
-                self._cache.keep(fetch.source.key(index), fetch.block(index), is_shared=bool(fetch.source.file.etag))
+                self._drop(fetch)
+            fetch.has_ended = True
+
+    def _keep(self, fetch: Fetch) -> None:
+        is_shared = bool(fetch.source.file.etag)
+        for index in range(fetch.first, fetch.first + fetch.count):
+            self._cache.keep(fetch.source.key(index), fetch.block(index), is_shared=is_shared)
 
     def _remember(self, fetch: Fetch) -> None:
-        self._remembered[fetch] = None
+        self._remembered.append(fetch)
         self._remembered_bytes += fetch.size
         while self._remembered_bytes > 2 * self.ahead_bytes and len(self._remembered) > 1:
-            oldest, _ = self._remembered.popitem(last=False)
+            oldest = self._remembered.popleft()
             self._remembered_bytes -= oldest.size
-            self._forget(oldest)
+            self._drop(oldest)
 
-    def _forget(self, fetch: Fetch) -> None:
-        for index in range(fetch.first, fetch.first + fetch.count):
-            if self._known.get(fetch.source.key(index)) is fetch:
-                del self._known[fetch.source.key(index)]
+    def _drop(self, fetch: Fetch) -> None:
+        for key in fetch.keys:
+            if self._known.get(key) is fetch:
+                del self._known[key]

@@ -86,18 +86,20 @@ class Reader:
         fetches = self._begin(source, missing)
         self._look_ahead(source, start, end)
         while missing:
-            fetch = fetches.pop(0) if fetches else self._fetches.claim(source, _neighbours(source, missing))
+            fetch = fetches.pop(0) if fetches else self._fetches.claim(source, _together(source, missing))
             self._fetches.finish(fetch)
-            if fetch.error is not None and not fetch.is_ahead:
+            if fetch.error is not None:
+                if fetch.is_ahead:
+                    continue  # the reader tries for itself: nobody asked for that one yet
                 raise fetch.error
-            for index in [index for index in missing if fetch.error is None and fetch.brings(index)]:
+            for index in [index for index in missing if fetch.brings(index)]:
                 first, last = _within(index, start, end)
                 pieces[index] = fetch.block(index)[first:last]
                 missing.remove(index)
         return [pieces[index] for index in indexes]
 
     def _at_hand(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
-        fetch = self._fetches.find(source, index)
+        fetch = self._fetches.find(source.key(index))
         if fetch is not None:
             return fetch.block(index)[first:last] if fetch.is_here else None
         data = self._cache.read(source.key(index), first, last - first, size=source.block_size(index))
@@ -112,7 +114,7 @@ class Reader:
         fetches: list[Fetch] = []
         rest = missing
         while rest:
-            fetch = self._fetches.claim(source, _neighbours(source, rest))
+            fetch = self._fetches.claim(source, _together(source, rest))
             if fetches:
                 self._fetches.start(fetch)
             fetches.append(fetch)
@@ -139,7 +141,7 @@ def _within(index: int, start: int, end: int) -> tuple[int, int]:
     return max(start - index * BLOCK_BYTES, 0), min(end - index * BLOCK_BYTES, BLOCK_BYTES)
 
 
-def _neighbours(source: Source, missing: Sequence[int]) -> Sequence[int]:
+def _together(source: Source, missing: Sequence[int]) -> Sequence[int]:
     """What is fetched together. A small file comes whole: asking twice costs more than its bytes."""
     if source.size <= AT_ONCE_BYTES:
         return range(missing[0], -(-source.size // BLOCK_BYTES))

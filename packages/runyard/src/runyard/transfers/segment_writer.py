@@ -1,21 +1,30 @@
+import errno
 import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from runyard.transfers.segments import RECORD, WHOLE_FILE, Key, Place, Segment, index_of, seal_of, this_boot
 
 _MOST_RECORDS = 1 << 14
 _ALLOCATED_BYTES = 8 << 20
+_PIECES_AT_ONCE = 512
 
 
 def new_path(folder: Path) -> Path:
     """Names sort by the time they were made."""
     return folder / f"{time.time_ns():016x}-{secrets.token_hex(4)}"
+
+
+class Block(NamedTuple):
+    key: Key
+    data: bytes | memoryview
+    is_shared: bool
 
 
 class SegmentWriter:
@@ -55,19 +64,19 @@ class SegmentWriter:
         is_there = os.fstat(self._data).st_nlink > 0
         return is_there and not self._is_spoilt and self._size < segment_bytes and self._records < _MOST_RECORDS
 
-    def append(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> Place:
-        """Where it lies now. What is not shared is known to the caller alone."""
-        place = Place(self.segment, self._size, len(data))
+    def append(self, blocks: Sequence[Block]) -> Iterator[tuple[Key, Place]]:
+        """Where they lie now. Of those that are not shared only the caller knows."""
+        offsets = list(accumulate((len(block.data) for block in blocks), initial=self._size))
         with self.segment.writing:
             self._notice_others()
             self._is_sealed = False
-            self._allocate(self._size + len(data))
-            while self._size < place.offset + len(data):
-                self._size += os.pwrite(self._data, memoryview(data)[self._size - place.offset :], self._size)
+            self._allocate(offsets[-1])
+            self._write([block.data for block in blocks])
             self._set_seal()
-        if is_shared:
-            self._record(RECORD.pack(key.file, key.block, place.offset, place.length))
-        return place
+        placed = list(zip(blocks, offsets, strict=False))
+        shared = [RECORD.pack(*block.key, offset, len(block.data)) for block, offset in placed if block.is_shared]
+        self._record(b"".join(shared))
+        return ((block.key, Place(self.segment, offset, len(block.data))) for block, offset in placed)
 
     def seal(self) -> None:
         """Let other processes use what was appended."""
@@ -86,6 +95,14 @@ class SegmentWriter:
         os.close(self._data)
         os.close(self._index)
 
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        for start in range(0, len(pieces), _PIECES_AT_ONCE):
+            some = pieces[start : start + _PIECES_AT_ONCE]
+            written = os.pwritev(self._data, some, self._size)
+            self._size += written
+            if written < sum(map(len, some)):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.segment.path))
+
     def _allocate(self, size: int) -> None:
         """Beforehand, in large steps: several times quicker than block by block as the disk's buffers are written."""
         if size > self._allocated:
@@ -103,10 +120,10 @@ class SegmentWriter:
     def _is_torn(self) -> bool:
         return os.fstat(self._index).st_size % RECORD.size != 0
 
-    def _record(self, record: bytes) -> None:
-        if os.write(self._index, record) != len(record):
-            raise OSError(f"{index_of(self.segment.path)} takes no more.")
-        self._records += 1
+    def _record(self, records: bytes) -> None:
+        if os.write(self._index, records) != len(records):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(index_of(self.segment.path)))
+        self._records += len(records) // RECORD.size
 
 
 def make_durable(segment: Segment) -> None:
