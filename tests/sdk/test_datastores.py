@@ -93,7 +93,7 @@ def test_a_folder_is_registered_listed_made_default_and_forgotten(workspace, tmp
     assert Datastore(workspace).name == "workspaceblobstore"
     made.unregister()
     assert (folder / "one.txt").read_text() == "1"
-    with pytest.raises(UserErrorException, match="no datastore 'scans'.*'workspaceblobstore'"):
+    with pytest.raises(UserErrorException, match=r"no datastore 'scans'.*'workspaceblobstore'"):
         Datastore.get(workspace, "scans")
 
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_taken_is_kept_unless_overwritten(workspace, tmp_path):
     for name in ("old", "new"):
         files(tmp_path / name)
     Datastore.register_folder(workspace, "data", tmp_path / "old")
-    with pytest.raises(UserErrorException, match="data.*overwrite"):
+    with pytest.raises(UserErrorException, match=r"data.*overwrite"):
         Datastore.register_folder(workspace, "data", tmp_path / "new")
     Datastore.register_folder(workspace, "data", tmp_path / "new", overwrite=True)
     assert Datastore.get(workspace, "data").folder == str(tmp_path / "new")

@@ -7,7 +7,8 @@ import pytest
 from azureml.core import Dataset, Datastore
 from azureml.data import LinkFileOutputDatasetConfig, OutputFileDatasetConfig
 from azureml.exceptions import UserErrorException
-from tests.sdk.yard import submit
+from tests.sdk.test_every_interpreter import FOUND
+from tests.sdk.yard import config, submit
 
 
 @pytest.fixture
@@ -190,3 +191,15 @@ def test_a_dataset_that_went_is_named_at_submit(experiment, dataset, tmp_path):
     use.dataset._asset["id"] = "00000000-0000-0000-0000-000000000000"
     with pytest.raises(UserErrorException, match="letters"):
         submit(experiment, tmp_path / "source", "pass", use)
+
+
+def test_the_oldest_python_finds_its_inputs_too(experiment, dataset, tmp_path):
+    made = config(
+        tmp_path / "source",
+        "import sys\nassert sys.version_info[:2] == (3, 6)\n" + INPUTS,
+        dataset.as_named_input("mounted").as_mount(),
+        dataset.as_named_input("brought").as_download(),
+        dataset.as_named_input("directly"),
+    )
+    made.run_config.environment.python.interpreter_path = str(FOUND[3, 6])
+    assert finished(experiment.submit(made))["status"] == "Completed"
