@@ -1,5 +1,3 @@
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +5,8 @@ import pytest
 
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, SourceFile, StoreAccess
 from runyard.model.plan import DataItem
+from runyard.testing.small_disk import mounted
+from tests.mount_tables import mounted_anywhere
 
 FILES = {"mnist/train/a.gz": "first", "mnist/test/b.gz": "second", "notes.txt": "notes"}
 
@@ -23,33 +23,14 @@ def datastore(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MB. Mounting needs root, which CI has; elsewhere the tests say that they did not run."""
-    place = tmp_path / "small"
-    place.mkdir()
-    options = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    made = subprocess.run(options, capture_output=True, text=True)
-    if made.returncode:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"A small disk needs root: {made.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    with mounted(tmp_path / "small", 2) as place:
+        yield place
 
 
 @pytest.fixture(autouse=True)
 def nothing_stays_mounted(tmp_path: Path) -> Iterator[None]:
     yield
     assert mounted_anywhere(tmp_path) == []
-
-
-def mounted_anywhere(root: Path) -> list[str]:
-    """Lines on mounts below a folder in the mount table of any living process."""
-    found = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            lines = Path("/proc", name, "mountinfo").read_text().splitlines()
-        except OSError:
-            continue
-        found.update(line for line in lines if f" {root}/" in line)
-    return sorted(found)
 
 
 def on_folder(datastore: Path, **datasets: DatasetFiles) -> DataForAttempt:

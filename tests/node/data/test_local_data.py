@@ -177,6 +177,21 @@ def test_an_upload_with_overwrite_replaces_what_is_there(submit, service, datast
     assert (ended["warnings"], (datastore / "notes.txt").read_text()) == ([], "mine")
 
 
+def test_a_file_whose_name_is_no_text_is_not_uploaded_and_named(submit, service, datastore):
+    service.data = on_folder(datastore)
+    script = "import os; open(b'out/\\xff', 'w').write('x'); open('out/new', 'w').write('x')"
+    ended = run(submit, service, script, reference("upload", "x", path_on_compute="out"))
+    assert (ended["outcome"], (datastore / "x/new").read_text()) == ("completed", "x")
+    assert [w for w in ended["warnings"] if "not UTF-8: 'x/\\udcff'" in w]
+
+
+def test_the_folder_of_a_datastore_that_is_not_there_is_never_made(submit, service, tmp_path):
+    service.data = on_folder(tmp_path / "unplugged")
+    message = run(submit, service, "pass", reference("mount", "x"))["error"]["message"]
+    assert "the folder of datastore 'blobs', is not there" in message
+    assert not (tmp_path / "unplugged").exists()
+
+
 @pytest.mark.parametrize("mode", ["mount", "upload"])
 def test_a_finished_output_is_told_to_the_service(submit, service, datastore, mode):
     service.data = on_folder(datastore)
@@ -209,13 +224,12 @@ def test_globs_choose_what_of_an_output_is_uploaded(submit, service, datastore):
     ]
 
 
-def test_a_changed_source_is_told_in_the_log_and_as_a_warning(submit, service, datastore):
+def test_a_changed_source_is_told_at_the_head_of_the_log(submit, service, datastore):
     found = whole_folder(datastore, "mnist")
-    changed = DatasetFiles(found.files, False, found.folder, ["'train/a.gz' has another size than version 1 saw."])
+    said = "Data input 'mnist': 1 file was changed since this version was made."
+    changed = DatasetFiles(found.files, False, found.folder, [said])
     service.data = on_folder(datastore, mnist=changed)
-    said = "Data input 'mnist': 'train/a.gz' has another size than version 1 saw."
-    ended = run(submit, service, "print('trains')", dataset())
-    assert ended["warnings"] == [said]
+    run(submit, service, "print('trains')", dataset())
     assert driver_log(service) == f"{said}\ntrains\n"
 
 

@@ -58,6 +58,14 @@ def mount_process(home: Path) -> int:
     return state["mount_process"]["pid"]
 
 
+def maps_folder(pid: str, folder: Path) -> bool:
+    """Whether a process has a file of the folder open."""
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(str(folder)) for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
 def let_go(home: Path) -> None:
     (AttemptFolder(home, "run1.1").work / "go").touch()
 
@@ -123,6 +131,18 @@ def test_a_source_that_changed_after_it_was_listed_is_not_taken(submit, service,
     web("/a.gz")
     server.pages["/a.gz"] = b"other"
     assert run(submit, service, "pass", dataset(mode="download"))["outcome"] == "failed"
+
+
+def test_a_download_that_fails_takes_the_mounts_before_it_along(submit, service, web, server, home):
+    web("/a.gz")
+    server.pages["/gone"] = b"x"
+    gone = SourceFile("gone", "", f"{server.url}/gone", 1, server.etag("/gone"))
+    found = {**service.data.datasets, "gone": DatasetFiles([gone], is_one_file=True)}
+    service.data = DataForAttempt(found, service.data.stores, service.data.network)
+    server.answers["/gone"] = 404
+    assert run(submit, service, "pass", dataset(), dataset("gone", "download"))["outcome"] == "failed"
+    service.wait_for(lambda: not (home / "attempts/run1.1").exists())
+    assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if maps_folder(pid, home / "data-cache")]
 
 
 def test_a_cancel_ends_a_download_that_hangs(submit, service, web, server, engine, home):

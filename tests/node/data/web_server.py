@@ -8,11 +8,24 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 GATE_SECONDS = 60
 
 
+class Zeros:
+    """So many bytes, which take no room."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        return bytes(len(range(*part.indices(self._size))))
+
+
 class WebServer:
     """A real server on loopback that gives parts of its pages, with faults that a test sets."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
+        self.pages: dict[str, bytes | Zeros] = {}
         self.answers: dict[str, int] = {}
         """Statuses to answer with instead."""
         self.gates: dict[str, threading.Event] = {}
@@ -29,7 +42,9 @@ class WebServer:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def etag(self, path: str) -> str:
-        return f'"{hashlib.sha256(self.pages[path]).hexdigest()[:16]}"'
+        page = self.pages[path]
+        known = page if isinstance(page, bytes) else str(len(page)).encode()
+        return f'"{hashlib.sha256(known).hexdigest()[:16]}"'
 
     def close(self) -> None:
         for gate in self.gates.values():
@@ -75,7 +90,7 @@ class WebServer:
         request: BaseHTTPRequestHandler,
         status: int,
         headers: dict[str, str],
-        body: bytes,
+        body: bytes | Zeros,
         gate: threading.Event | None,
     ) -> None:
         request.send_response(status)

@@ -135,14 +135,14 @@ class Supervisor:
         return Ending("failed", "Preparing", error=errand.error or died)
 
     def run_errand(self, work: Callable[[Tell], Json], on_news: Callable[[Json], None]) -> Errand:
-        """Work in a child until it is over, or a cancel came: then the child is ended with all others."""
+        """Work in a child until it is over, or a cancel came. Without success nothing that it started is left."""
         errand = Errand(work, on_news, kept_out=(self._lock, *self._data.mounts.life))
         self._loop.on_readable(errand, errand.read)
         self.wait_until(lambda: errand.is_over)
         self._loop.forget(errand)
         errand.close()
-        if self._cancel_grace is not None:
-            self._tree.end(self._cancel_grace)
+        if errand.done is None or self.is_canceled():
+            self._tree.end(self._cancel_grace or 0.0, strays=False)
         return errand
 
     def is_canceled(self) -> bool:

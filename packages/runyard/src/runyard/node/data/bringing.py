@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from runyard.errors import DataFailed
+from runyard.errors import DataFailed, NotFound
 from runyard.model.data import DataForAttempt, DatasetFiles, SourceFile
 from runyard.model.plan import DataItem
 from runyard.mounting import MountUnavailable, ReadOnlyMount, WritableMount, start_mounts
@@ -49,7 +49,7 @@ class _Bringing:
         """What takes a moment is done, the rest is noted."""
         if item.kind == "dataset":
             found = self._found(item)
-            self.brought.notices += [f"Data input {item.name!r}: {change}" for change in found.changes]
+            self.brought.notices += found.changes
             self._mount_dataset(item, found) if item.mode == "mount" else self._fetch(item, found.files)
         elif item.mode == "upload":
             self._upload_later(item, item.path, overwrite=item.overwrite)
@@ -125,7 +125,10 @@ class _Bringing:
         return all(self._data.stores[store].kind == _LOCAL for store in {file.store for file in files})
 
     def _local(self, store: str) -> Path:
-        return Path(self._data.stores[store].root)
+        root = Path(self._data.stores[store].root)
+        if not root.is_dir():  # never made here: it may be a disk that is not mounted
+            raise NotFound(f"{root}, the folder of datastore {store!r}, is not there.", hint="Is its disk mounted?")
+        return root
 
     def _mount_dataset(self, item: DataItem, found: DatasetFiles) -> None:
         if not self._is_local(found.files):

@@ -27,7 +27,7 @@ class Brought:
     paths: dict[str, str] = field(default_factory=dict)
     """What arguments and variables get."""
     notices: list[str] = field(default_factory=list)
-    """What is other than when a dataset was made: for the head of the run's log, and warnings."""
+    """For the head of the run's log: what is other than when a dataset was made. The service warns of it, too."""
     warnings: list[str] = field(default_factory=list)
     uploads: dict[str, Upload] = field(default_factory=dict)
     served: list[str] = field(default_factory=list)

@@ -67,7 +67,7 @@ class DataCare:
             return ending
         with contextlib.suppress(OSError):  # only needed when this supervisor is killed
             self._folder.write(_SCRIPT_END, vars(ending))
-        ending.warnings += [*self._brought.notices, *self._brought.warnings]
+        ending.warnings += self._brought.warnings
         self._end_mounts(ending)
         if ending.outcome != "canceled":
             return self._upload(ending)

@@ -66,19 +66,29 @@ def _upload(
 ) -> list[str]:
     if not files and wish.seen is None and item.kind == "reference":
         return [f"{named(item)}: nothing was written at {wish.path}, so nothing was uploaded."]
-    left: list[str] = []
-    if not wish.overwrite:
-        there = {found.path for found in store.list(wish.prefix)}
-        left = [target for _, target in files if target in there]
-        files = [pair for pair in files if pair[1] not in there]
-    upload(files, store, overwrite=wish.overwrite, progress=progress)
-    if not left:
-        return []
-    shown = ", ".join(left[:_NAMED_IN_WARNING]) + (", ..." if len(left) > _NAMED_IN_WARNING else "")
-    return [
-        f"{named(item)}: {len(left)} files were on datastore {item.datastore!r} already and are left as they were, "
-        f"since overwrite is not set: {shown}."
-    ]
+    there = set() if wish.overwrite else {found.path for found in store.list(wish.prefix)}
+    taken = [target for _, target in files if target in there]
+    unnameable = [target for _, target in files if not _is_text(target)]
+    left = {*taken, *unnameable}
+    upload([pair for pair in files if pair[1] not in left], store, overwrite=wish.overwrite, progress=progress)
+    warnings = []
+    if taken:
+        warnings.append(
+            f"{named(item)}: datastore {item.datastore!r} has these already, which are left as they were since "
+            f"overwrite is not set: {_shown(taken)}."
+        )
+    if unnameable:
+        warnings.append(f"{named(item)}: not uploaded, since their names are not UTF-8: {_shown(unnameable)}.")
+    return warnings
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_IN_WARNING} more" if len(names) > _NAMED_IN_WARNING else ""
+    return ", ".join(ascii(name) if not _is_text(name) else name for name in names[:_NAMED_IN_WARNING]) + more
 
 
 def _files(wish: Upload, globs: Sequence[str]) -> list[tuple[Path, str]]:
