@@ -14,6 +14,9 @@ HDFS = "Mount it as a folder (NFS gateway, hdfs-fuse) and register that with Dat
 CACHE = "Leave it out: datasets are cached on the machine that reads them; use dataset.as_mount()."
 PROFILE = "Leave it out, or describe the data with pandas: dataset.to_pandas_dataframe().describe()."
 
+DEFINITION = "Leave it out: a dataset is its sources and steps; make it with Dataset.File or Dataset.Tabular."
+SNAPSHOT = "Leave it out: a registered version pins its files; find one with Dataset.get_by_name(ws, name, version)."
+
 
 def refused(kind, datastore_name, instead):
     """The error that registering such a datastore is; the caller raises it."""

@@ -1,3 +1,3 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import PROFILE, refused_class
 
-DatasetActionRun = not_yet_class("DatasetActionRun", 2, "azureml.data")
+DatasetActionRun = refused_class("DatasetActionRun", PROFILE)

@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from azureml.data._refused_kinds import DEFINITION, refused_class
 
-Dataflow = not_yet_class("Dataflow", 2, "azureml.data")
-DatasetDefinition = not_yet_class("DatasetDefinition", 2, "azureml.data")
+Dataflow = refused_class("Dataflow", DEFINITION)
+DatasetDefinition = refused_class("DatasetDefinition", DEFINITION)

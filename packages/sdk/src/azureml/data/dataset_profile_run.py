@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
 from azureml.core.run import Run  # noqa: F401
+from azureml.data._refused_kinds import PROFILE, refused_class
 
-DatasetProfileRun = not_yet_class("DatasetProfileRun", 2, "azureml.data")
+DatasetProfileRun = refused_class("DatasetProfileRun", PROFILE)
