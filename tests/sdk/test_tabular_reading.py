@@ -50,7 +50,9 @@ def test_types_are_those_that_the_first_rows_show(tmp_path):
         "us": "M", "eu": "M", "text": "O",
     }  # fmt: skip
     assert frame["zoned"].tolist() == [pandas.Timestamp("2019-01-02 03:04:05"), pandas.Timestamp("2019-01-02 01:04:05")]
-    assert frame["us"].tolist() == frame["eu"].tolist() == [pandas.Timestamp(2019, 1, 13), pandas.Timestamp(2019, 1, 14)]
+    assert (
+        frame["us"].tolist() == frame["eu"].tolist() == [pandas.Timestamp(2019, 1, 13), pandas.Timestamp(2019, 1, 14)]
+    )
     assert frame["moment"][1] == pandas.Timestamp("2019-01-03 03:04:05.500")
     assert (str(frame["day"].dtype), values(frame, "text")) == ("datetime64[ns]", ["NA", "null"])
 
@@ -142,19 +144,19 @@ def test_blank_lines_quotes_and_line_breaks_in_values(tmp_path):
 
 
 def test_encodings_and_packed_files(tmp_path):
-    (tmp_path / "w.csv").write_bytes("a\nÄ€\n".encode("cp1252"))
+    (tmp_path / "w.csv").write_bytes("a\nÄpfel €\n".encode("cp1252"))
     (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbfa\nx\n")
     (tmp_path / "z.csv.gz").write_bytes(gzip.compress("a\nÄ\n".encode()))
     reader = DelimitedReader(delimited_format(encoding="windows1252"), Problems())
-    assert values(read(reader, tmp_path / "w.csv"), "a") == ["Ä€"]
+    assert values(read(reader, tmp_path / "w.csv"), "a") == ["Äpfel €"]
     reader = DelimitedReader(delimited_format(), Problems())
     assert values(read(reader, tmp_path / "b.csv", tmp_path / "z.csv.gz"), "a") == ["x", "Ä"]
-    with pytest.raises(DatasetExecutionError, match="not written in utf8.*encoding="):
+    with pytest.raises(DatasetExecutionError, match=r"not written in utf8.*encoding="):
         read(DelimitedReader(delimited_format(), Problems()), tmp_path / "w.csv")
 
 
 def test_files_that_are_no_tables_are_one_clear_error(tmp_path):
-    (tmp_path / "quote.csv").write_text('a,b\n"never closed,1\n' * 300)
+    (tmp_path / "quote.csv").write_text("a,b\n" + "1,2\n" * 300 + '"never closed,3\n')
     (tmp_path / "x.parquet").write_bytes(b"no parquet")
     for reader, name in (
         (DelimitedReader(delimited_format(), Problems()), "quote.csv"),
@@ -183,7 +185,7 @@ def test_json_lines_keep_what_lies_deeper(tmp_path):
 @pytest.mark.parametrize("line", ["not json", "5", "[1]", '{"a": 1', "[" * 100000], ids=lambda line: line[:9])
 def test_a_line_that_is_no_json_object_is_named_or_dropped(tmp_path, line):
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n' + line + '\n{"a": 2}\n')
-    with pytest.raises(DatasetExecutionError, match="Line 2 is no JSON object.*invalid_lines='drop'"):
+    with pytest.raises(DatasetExecutionError, match=r"Line 2 is no JSON object.*invalid_lines='drop'"):
         read(JsonLinesReader(json_lines_format(), Problems()), tmp_path / "a.jsonl")
     frame = read(JsonLinesReader(json_lines_format("drop"), Problems()), tmp_path / "a.jsonl")
     assert frame.to_dict("list") == {"a": [1, 2]}

@@ -7,6 +7,7 @@ from azureml.exceptions import UserErrorException
 
 _TRUTH = {"true": True, "t": True, "yes": True, "y": True, "1": True, "1.0": True,
           "false": False, "f": False, "no": False, "n": False, "0": False, "0.0": False}
+_ROWS_AT_ONCE = 500000
 _COMMA_NUMBER = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d+)?(?:[eE][+-]?\d+)?\Z"
 
 
@@ -22,10 +23,11 @@ def converted(series, kind, problems):
 
 
 def with_nulls_as_none(series):
-    """A column of objects whose missing values are None, as every version of pandas can hold them."""
-    made = series.astype(object)
-    missing = made.isna()
-    return made.where(~missing, None) if missing.any() else made
+    """The same column, with None for what is missing in it where it holds objects."""
+    if series.dtype != object:
+        return series
+    missing = series.isna()
+    return series.where(~missing, None) if missing.any() else series
 
 
 def naive_times(series):
@@ -41,9 +43,7 @@ def naive_times(series):
 
 def _number(series, kind, problems):
     pandas = pandas_for("A column of numbers")
-    if series.dtype == bool:
-        return series.astype("int64")
-    return pandas.to_numeric(_stripped(series), errors="coerce")
+    return series.astype("int64") if series.dtype == bool else pandas.to_numeric(series, errors="coerce")
 
 
 def _long(series, kind, problems):
@@ -56,18 +56,14 @@ def _long(series, kind, problems):
 
 
 def _float(series, kind, problems):
-    if kind.get("decimal_mark", ".") == "," and series.dtype == object:
-        texts = _stripped(series).astype(object)
-        fits = texts.map(lambda text: isinstance(text, str) and bool(re.match(_COMMA_NUMBER, text)))
-        texts = texts.where(fits.astype(bool))
-        series = texts.map(lambda text: text.replace(".", "").replace(",", "."), na_action="ignore")
+    if kind.get("decimal_mark", ".") == "," and series.dtype.kind == "O":
+        series = _translated(series, lambda text: text.replace(".", "").replace(",", ".")
+                             if re.match(_COMMA_NUMBER, text) else None)
     return _number(series, kind, problems).astype("float64")
 
 
 def _bool(series, kind, problems):
-    if series.dtype == bool:
-        return series
-    return _truth(series.map(lambda value: _TRUTH.get(str(value).strip().lower()), na_action="ignore"))
+    return series if series.dtype == bool else _truth(_translated(series, lambda text: _TRUTH.get(text.lower())))
 
 
 def _flag(series, kind, problems):
@@ -76,42 +72,59 @@ def _flag(series, kind, problems):
     known = numbers[numbers.notna()]
     if not known.isin([0, 1]).all():
         return numbers
-    return _truth(numbers.map({0: False, 1: True}))
+    return numbers.astype(bool) if len(known) == len(numbers) else _truth(numbers.map({0: False, 1: True}))
 
 
 def _truth(series):
-    return with_nulls_as_none(series) if series.isna().any() else series.astype(bool)
+    return with_nulls_as_none(series.astype(object)) if series.isna().any() else series.astype(bool)
+
+
+def _translated(series, translation):
+    """The column with each different value, as text without blanks around it, translated once."""
+    known = series[series.notna()].unique()
+    return series.map({value: translation(str(value).strip()) for value in known})
 
 
 def _string(series, kind, problems):
-    if series.dtype == object:
-        made = series.map(lambda value: value if isinstance(value, str) else str(value), na_action="ignore")
-    else:
-        made = series.astype(object).map(str, na_action="ignore")
-    return with_nulls_as_none(made)
+    return series if _is_text(series) else series.astype(object).map(str, na_action="ignore")
+
+
+def _is_text(series):
+    from pandas.api.types import infer_dtype
+    if series.dtype != object:
+        return series.dtype.kind == "O" and "str" in str(series.dtype)
+    return infer_dtype(series, skipna=True) in ("string", "empty")
 
 
 def _datetime(series, kind, problems):
     pandas = pandas_for("A column of times")
     if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
         return naive_times(series)
-    texts = series.astype(object).map(lambda value: str(value).strip(), na_action="ignore")
-    if kind.get("formats"):
-        return _parsed(pandas, texts, iter(kind["formats"]), problems)
-    order = kind.get("order") or date_order(texts.dropna().head(SAMPLE_ROWS))
-    if order is None and texts.notna().any():
-        raise UserErrorException("The times in column %r are in no form that can be told by itself, such as %r. Name "
-                                 "it: DataType.to_datetime('%%d.%%m.%%Y')." % (series.name, texts.dropna().iloc[0]))
-    return _parsed(pandas, texts, None, problems, order)
+    texts = _string(series, kind, problems)
+    formats, order = kind.get("formats"), kind.get("order")
+    if not formats and order is None and texts.notna().any():
+        first = [text.strip() for text in texts.dropna().head(SAMPLE_ROWS)]
+        order = date_order(first)
+        if order is None:
+            raise UserErrorException("The times in column %r are in no form that can be told by itself, such as %r. "
+                                     "Name it: DataType.to_datetime('%%d.%%m.%%Y')." % (series.name, first[0]))
+    made = _parsed(pandas, texts, formats, problems, order)
+    left = made.isna() & texts.notna()
+    if left.any() and texts[left].str.strip().ne(texts[left]).any():
+        made = made.where(~left, _parsed(pandas, texts.where(left).str.strip(), formats, problems, order))
+    return made
 
 
 def _parsed(pandas, texts, formats, problems, order=None):
     """Times of the texts: each format is tried on what is left. Without formats, that of the next text left is."""
+    if len(texts) > _ROWS_AT_ONCE:  # pandas makes objects of all texts it is given at once
+        return pandas.concat([_parsed(pandas, texts.iloc[start:start + _ROWS_AT_ONCE], formats, problems, order)
+                              for start in range(0, len(texts), _ROWS_AT_ONCE)])
     times = pandas.Series(pandas.NaT, index=texts.index, dtype="datetime64[ns]").values.copy()
-    is_left, tried = texts.notna().values.copy(), set()
+    is_left, tried, given = texts.notna().values.copy(), set(), iter(formats or ())
     while is_left.any():
         left = texts[is_left]
-        form = next(formats, None) if formats is not None else _next_format(left, order, tried)
+        form = next(given, None) if formats else _next_format(left, order, tried)
         if form is None:
             break
         tried.add(form)
@@ -144,11 +157,6 @@ def _minutes_ahead(zone):
     if zone == "Z":
         return 0
     return (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
-
-
-def _stripped(series):
-    return series.map(lambda value: value.strip() if isinstance(value, str) else value, na_action="ignore") \
-        if series.dtype == object else series
 
 
 def _written_as_null(series, bad, kind):

@@ -48,7 +48,7 @@ class DelimitedReader(object):
                 frame[name] = converted(frame[name], self._types[name], self._problems)
             elif kind == "string" and self._form["empty_as_string"]:
                 frame[name] = frame[name].where(frame[name].notna(), "")
-            elif frame[name].dtype == object:
+            else:
                 frame[name] = with_nulls_as_none(frame[name])
         return frame
 
@@ -79,14 +79,14 @@ class DelimitedReader(object):
                 self._widen(len(self._names) + 1)
 
     def _read_csv(self, pandas, path, skipped, rows):
-        kinds = {name: object for name in self._names if not self._is_read_as_number(name)}
+        kinds = {name: str for name in self._names if not self._is_read_as_number(name)}
         kinds[_SPARE], used = "category", self._used()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later
             return pandas.read_csv(
                 path, sep=self._form["separator"], header=None, names=self._names + ([] if used else [_SPARE]),
                 skiprows=skipped, nrows=rows, dtype=kinds, usecols=used, keep_default_na=False, na_values=[""],
-                encoding=ENCODINGS[self._form["encoding"]])
+                encoding=ENCODINGS[self._form["encoding"]].replace("utf-8-sig", "utf-8"))
 
     def _learn_from(self, error):
         """Make ready for another try, or raise what is wrong with the file."""
@@ -103,10 +103,8 @@ class DelimitedReader(object):
         self._learn_types([])
 
     def _used(self):
-        """Of the columns those that are wanted, at least one for the count of rows; None for all."""
-        if self._wanted is None:
-            return None
-        return [name for name in self._names if name in self._wanted] or self._names[:1]
+        """Those of the columns that are wanted; None for all, also where none of them is."""
+        return [name for name in self._names if name in (self._wanted or ())] or None
 
     def _is_read_as_number(self, name):
         kind = self._types[name]

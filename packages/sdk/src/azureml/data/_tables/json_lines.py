@@ -24,10 +24,10 @@ class JsonLinesReader(object):
                 break
             objects.append(found)
             if len(objects) == _ROWS_AT_ONCE:
-                parts.append(_frame(pandas, objects))
+                parts.append(self._frame(pandas, objects))
                 objects = []
         if objects:
-            parts.append(_frame(pandas, objects))
+            parts.append(self._frame(pandas, objects))
         if len(parts) < 2:
             return parts[0] if parts else None
         return pandas.concat(parts, ignore_index=True, sort=False)
@@ -55,16 +55,17 @@ class JsonLinesReader(object):
         except (ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
-            return found if self._wanted is None else {key: found[key] for key in found if key in self._wanted}
+            return found
         if self._form["invalid_lines"] == "drop":
             return None
         raise DatasetExecutionError("Line %d is no JSON object: %s. Pass invalid_lines='drop' to leave such lines "
                                     "out." % (number, line.strip()[:200]), None)
 
-
-def _frame(pandas, objects):
-    names = {}
-    for found in objects:
-        names.update(dict.fromkeys(found))
-    return pandas.DataFrame.from_records(objects, columns=list(names)) if names else pandas.DataFrame(
-        index=range(len(objects)))
+    def _frame(self, pandas, objects):
+        names = {}
+        for found in objects:
+            names.update(dict.fromkeys(found))
+        columns = [name for name in names if name in (self._wanted or ())] or list(names)
+        if not columns:
+            return pandas.DataFrame(index=range(len(objects)))
+        return pandas.DataFrame({name: [found.get(name) for found in objects] for name in columns})

@@ -15,8 +15,7 @@ class ParquetReader(object):
         try:
             file = parquet.ParquetFile(path)
             names = file.schema.to_arrow_schema().names
-            columns = names if self._wanted is None else [
-                name for name in names if name in self._wanted] or names[:1]  # one, for the count of rows
+            columns = [name for name in names if name in (self._wanted or ())] or names
             table = self._table(pyarrow, file, columns, rows)
         except (pyarrow.ArrowInvalid, OSError) as error:
             raise DatasetExecutionError("A file cannot be read as Parquet: %s." % error, error)
@@ -41,7 +40,7 @@ class ParquetReader(object):
 
 
 def plain(series):
-    """The column with one of the types that SDK v1 gives: texts as objects, times without a zone, None for null."""
+    """The column with one of the types that SDK v1 gives: times without a zone, None for null among objects."""
     if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
         return naive_times(series)
-    return with_nulls_as_none(series) if series.dtype.kind == "O" else series
+    return with_nulls_as_none(series)

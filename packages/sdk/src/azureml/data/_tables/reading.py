@@ -6,6 +6,7 @@ from azureml.data._tables.json_lines import JsonLinesReader
 from azureml.data._tables.libraries import pandas_for
 from azureml.data._tables.parquet import ParquetReader
 from azureml.data._tables.steps import applied, columns_needed, columns_of, rows_needed
+from azureml.data.dataset_error_handling import DatasetExecutionError
 from azureml.exceptions import UserErrorException
 
 _READERS = {"delimited": DelimitedReader, "json_lines": JsonLinesReader, "parquet": ParquetReader}
@@ -50,9 +51,10 @@ def _without_needless(pandas, files, steps):
     """Without files of which the first filters keep no row, as their paths alone tell; one stays for its columns."""
     places = pandas.DataFrame([dict(columns, **{_NUMBER: at}) for at, (_, columns) in enumerate(files)])
     for step in steps:
-        if not columns_of(step) or not columns_of(step) <= set(places.columns):
+        if step[0] in ("skip", "take", "sample"):  # which rows these choose hangs on all rows before
             break
-        places = applied(places, [step])
+        if columns_of(step) and columns_of(step) <= set(places.columns):
+            places = applied(places, [step])
     return [files[at] for at in places[_NUMBER]] or files[:1]
 
 
@@ -62,7 +64,10 @@ def _frames(dataset, files, reader, folder, rows):
     paths = fetch_all(origin, [file for file, _ in files], folder) if rows is None else None
     for at, (file, columns) in enumerate(files):
         path = paths[at] if paths else fetch_all(origin, [file], folder)[0]
-        frame = reader.read(path, rows)
+        try:
+            frame = reader.read(path, rows)
+        except DatasetExecutionError as error:
+            raise DatasetExecutionError("%s: %s" % (file["path"], error.message), error.inner_exception)
         if frame is None:
             continue
         for place, (name, value) in enumerate(columns):
