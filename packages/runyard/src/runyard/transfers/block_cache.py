@@ -12,7 +12,7 @@ from pathlib import Path
 from runyard.environments.durable import locked
 from runyard.model.data import SourceFile
 from runyard.transfers.eviction import Kept, kept_segments, remove, remove_earlier_layout
-from runyard.transfers.segment_writer import Block, SegmentWriter, make_durable, make_segment, new_path
+from runyard.transfers.segment_writer import Block, SegmentWriter, make_durable, make_segment, path_for_file
 from runyard.transfers.segments import WHOLE_FILE, Key, Place, Segment, this_boot
 
 _LEAST_SEGMENT_BYTES = 1 << 20
@@ -94,7 +94,7 @@ class BlockCache:
     def path_for_whole(self) -> Path:
         """Where to write a file that `keep_whole` then makes known. OSError when there can be none."""
         self._segments_folder.mkdir(parents=True, exist_ok=True)
-        return new_path(self._segments_folder)
+        return path_for_file(self._segments_folder)
 
     def keep_whole(self, file: bytes, path: Path) -> None:
         make_segment(path, file)

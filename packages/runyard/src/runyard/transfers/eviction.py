@@ -57,7 +57,7 @@ def _is_index_of_one(name: str, stats: Mapping[str, os.stat_result]) -> bool:
 
 def _stats(folder: Path) -> dict[str, os.stat_result]:
     found = {}
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 found[entry.name] = entry.stat(follow_symlinks=False)

@@ -130,10 +130,10 @@ class Reader:
             self._fetches.start_ahead(source, blocks)
 
     def _read_whole(self, file: SourceFile, store: DataStore, start: int, length: int) -> Sequence[memoryview]:
-        data = self._whole.read(file, store, start, length)
+        pieces = [memoryview(piece) for piece in self._whole.read(file, store, start, length)]
         with self._counting:
-            self.cached_bytes += len(data)
-        return (memoryview(data),) if data else ()
+            self.cached_bytes += sum(map(len, pieces))
+        return pieces
 
 
 def _within(index: int, start: int, end: int) -> tuple[int, int]:

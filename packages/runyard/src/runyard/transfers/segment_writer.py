@@ -16,9 +16,12 @@ _ALLOCATED_BYTES = 8 << 20
 _PIECES_AT_ONCE = 512
 
 
-def new_path(folder: Path) -> Path:
-    """Names sort by the time they were made."""
-    return folder / f"{time.time_ns():016x}-{secrets.token_hex(4)}"
+_ONE_FILE = "-whole"
+
+
+def path_for_file(folder: Path) -> Path:
+    """Where to write a file that `make_segment` makes a segment of."""
+    return _new_path(folder, _ONE_FILE)
 
 
 class Block(NamedTuple):
@@ -45,7 +48,7 @@ class SegmentWriter:
     @classmethod
     def created(cls, folder: Path) -> Self:
         folder.mkdir(parents=True, exist_ok=True)
-        path = new_path(folder)
+        path = _new_path(folder)
         return cls(Segment(path), *_opened(path, os.O_CREAT | os.O_EXCL))
 
     @classmethod
@@ -53,6 +56,8 @@ class SegmentWriter:
         """At the end of a sealed segment that has room left, if there is one: short runs should not leave one each."""
         for segment in segments:
             with suppress(OSError):
+                if segment.path.name.endswith(_ONE_FILE):
+                    continue
                 if segment.seal is not None and segment.path.stat().st_size < below_bytes:
                     writer = cls(segment, *_opened(segment.path))
                     if segment.seal.holds_of(os.fstat(writer._data)) and not writer._is_torn():
@@ -137,7 +142,7 @@ def make_durable(segment: Segment) -> None:
 
 
 def make_segment(path: Path, file: bytes) -> None:
-    """Make of a file at a `new_path` a segment that holds this one file whole."""
+    """Make of a file at a `path_for_file` a segment that holds this one file whole."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         stat = os.fstat(fd)
@@ -145,6 +150,11 @@ def make_segment(path: Path, file: bytes) -> None:
         os.close(fd)
     record = RECORD.pack(file, WHOLE_FILE, 0, stat.st_size)
     index_of(path).write_bytes(record + seal_of(stat, this_boot()).packed())
+
+
+def _new_path(folder: Path, suffix: str = "") -> Path:
+    """Names sort by the time they were made."""
+    return folder / f"{time.time_ns():016x}-{secrets.token_hex(4)}{suffix}"
 
 
 def _opened(path: Path, flags: int = 0) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from io import FileIO
@@ -68,19 +68,20 @@ class Segment:
         self._touched_at = time.monotonic()
         self._guard = threading.Lock()
 
-    def new_places(self) -> Iterator[tuple[Key, "Place"]]:
-        """The blocks that were added since the last call. OSError when the segment is gone."""
-        with self._guard, open(index_of(self.path), "rb") as file:
+    def new_places(self) -> Sequence[tuple[Key, "Place"]]:
+        """The blocks that were added since the last call, once their seal holds. OSError when the segment is gone."""
+        with open(index_of(self.path), "rb") as file:
             file.seek(self._index_read)
-            records = file.read()
-            whole = len(records) - len(records) % RECORD.size
-            self._index_read += whole
-        for name, block, offset, length in RECORD.iter_unpack(records[:whole]):
+            content = file.read()
+        records = list(RECORD.iter_unpack(content[: len(content) - len(content) % RECORD.size]))
+        for times, block, size, boot in reversed(records):
             if block == _SEAL:
-                modified, changed = _TIMES.unpack(name)
-                self.seal = Seal(offset, modified, changed, boot=length)
-            else:
-                yield Key(name, block), Place(self, offset, length)
+                self.seal = Seal(size, *_TIMES.unpack(times), boot)
+                break
+        if self.opened() is None:
+            return ()
+        self._index_read += len(records) * RECORD.size
+        return [(Key(name, block), Place(self, *place)) for name, block, *place in records if block != _SEAL]
 
     def opened(self) -> FileIO | None:
         """The data, if its seal holds. Stays readable for who has it, whatever becomes of the segment."""

@@ -1,6 +1,7 @@
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from io import FileIO
 
@@ -12,6 +13,7 @@ from runyard.transfers.block_cache import BlockCache, name_of
 from runyard.transfers.sources import check_same
 
 _OPEN_FILES = 128
+_PIECE_BYTES = 1 << 26
 
 
 class WholeFiles:
@@ -23,9 +25,11 @@ class WholeFiles:
         self._open: OrderedDict[bytes, FileIO] = OrderedDict()
         self.fetched_bytes = 0
 
-    def read(self, file: SourceFile, store: DataStore, start: int, length: int) -> bytes:
+    def read(self, file: SourceFile, store: DataStore, start: int, length: int) -> Sequence[bytes]:
         """That part, as far as the file goes. The first read waits for all of the file."""
-        return os.pread(self.opened(file, store).fileno(), length, start)
+        fd = self.opened(file, store).fileno()
+        end = min(start + length, os.fstat(fd).st_size)
+        return [os.pread(fd, min(_PIECE_BYTES, end - place), place) for place in range(start, end, _PIECE_BYTES)]
 
     def size(self, file: SourceFile, store: DataStore) -> int:
         return os.fstat(self.opened(file, store).fileno()).st_size
