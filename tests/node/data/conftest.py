@@ -13,8 +13,11 @@ FILES = {"mnist/train/a.gz": "first", "mnist/test/b.gz": "second", "notes.txt": 
 
 @pytest.fixture
 def datastore(tmp_path: Path) -> Path:
+    return a_datastore(tmp_path / "datastores" / "blobs")
+
+
+def a_datastore(root: Path) -> Path:
     """A folder with FILES, known to runs as the datastore 'blobs'."""
-    root = tmp_path / "datastores" / "blobs"
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
