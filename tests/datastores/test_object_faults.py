@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runyard.datastores import open_store
-from runyard.errors import AccessDenied, InvalidArgument, NotFound, Unreachable
+from runyard.errors import AccessDenied, AlreadyExists, InvalidArgument, NotFound, Unreachable
 from runyard.model.data import NetworkRules, StoreAccess, StoredFile
 from runyard.ports.data import DataStore
 from tests.servers.azurite_server import ACCOUNT, AzuriteServer
@@ -233,6 +233,23 @@ def test_a_file_is_put_when_the_server_comes_back(fragile: AzuriteServer, tmp_pa
         restart.join()
     assert sum(counted) == len(LARGE)
     assert [(file.path, file.size) for file in store.list()] == [("large", len(LARGE)), ("small", 1)]
+
+
+def test_a_file_is_created_though_the_answer_is_lost(
+    azurite: AzuriteServer, azurite_access: StoreAccess, tmp_path: Path
+) -> None:
+    (tmp_path / "small").write_bytes(b"1")
+    gateway = Gateway(azurite.port)
+    try:
+        behind = {**azurite_access.options, "endpoint": f"http://127.0.0.1:{gateway.port}"}
+        store = open_store(dataclasses.replace(azurite_access, options=behind), PATIENT)
+        gateway.lose_next_answer()
+        stored = store.put("a", tmp_path / "small", overwrite=False, progress=quiet)
+        assert stored.etag == store.stat("a").etag
+        with pytest.raises(AlreadyExists):
+            store.put("a", tmp_path / "small", overwrite=False, progress=quiet)
+    finally:
+        gateway.close()
 
 
 def test_a_silent_server_is_given_up_on(tmp_path: Path, silent_port: int) -> None:

@@ -15,6 +15,7 @@ class Gateway:
         """Heads of the CONNECT requests."""
         self._port = port
         self._trigger: tuple[int, Callable[[], None]] | None = None
+        self._losing = threading.Event()
         self._lock = threading.Lock()
         self._streams: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -29,6 +30,10 @@ class Gateway:
         """Do it, in a thread of this gateway, when so many bytes of answers have gone by from now on."""
         with self._lock:
             self._trigger = (count, action)
+
+    def lose_next_answer(self) -> None:
+        """The server has done what it was asked, and nobody hears of it."""
+        self._losing.set()
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -74,6 +79,9 @@ class Gateway:
         """Until one of the two ends; then both do, as they would without a gateway."""
         with contextlib.suppress(OSError):
             while piece := source.recv(_PIECE_BYTES):
+                if told == self._count and self._losing.is_set():
+                    self._losing.clear()
+                    break
                 target.sendall(piece)
                 told(len(piece))
         for stream in (source, target):

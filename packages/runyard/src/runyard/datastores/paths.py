@@ -1,6 +1,7 @@
 """Paths below the root of a store: what users and datasets give, checked before a store sees it."""
 
 import re
+from functools import lru_cache
 
 from runyard.errors import InvalidArgument
 from runyard.model.names import check_relative_path, check_text
@@ -8,6 +9,7 @@ from runyard.model.names import check_relative_path, check_text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
+@lru_cache(maxsize=1 << 14)  # asked for every block that is read of a file
 def check_path(path: str) -> str:
     """The path of one file, without '.' and doubled '/'."""
     return check_relative_path(path, "path")
@@ -27,6 +29,7 @@ def check_prefix(prefix: str) -> str:
     return f"{check_path('/'.join(names))}{slash}{name}" if names else name
 
 
+@lru_cache(maxsize=1 << 14)
 def check_key(path: str, *, takes_backslash: bool = True) -> str:
     """The path of one object: also without characters that the store cannot carry."""
     key = check_path(path)

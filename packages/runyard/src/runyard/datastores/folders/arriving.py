@@ -40,7 +40,10 @@ class _Arrivals:
 
     def write(self, path: str, source: Path, progress: Progress) -> None:
         parent = path.rpartition("/")[0]
-        with opened_source(source.resolve()) as (original, _), self._root.explained(path):
+        with (
+            opened_source(source.resolve() if source.is_symlink() else source) as (original, _),
+            self._root.explained(path),
+        ):
             if parent not in self._folders:
                 self._folders[parent] = self._held.enter_context(self._root.open_folder(parent, make=True))
             file = self._held.enter_context(unfinished_in(self._folders[parent]))

@@ -1,4 +1,5 @@
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -50,15 +51,15 @@ class Upload:
         return bare_etag(answer["e_tag"])
 
     def create(self) -> str:
-        """AlreadyExistsError when something is there. Of two at once one wins, but for files above 64 MiB, which stores
-        take in parts alone: there both look first, and the later one stays."""
+        """AlreadyExistsError when something is there. Of two at once one wins, but for files above 64 MiB, which go in
+        parts: there both look first, and the later one stays."""
         if os.fstat(self._source).st_size > _WHOLE_BYTES:
             self._check_absent()
             return self.replace()
         try:
             return self._put_whole("create")
-        except AlreadyExistsError:
-            etag = self._etag_if_same() if self._is_repeated else ""
+        except AlreadyExistsError as error:
+            etag = self._etag_if_same() if self._is_repeated or _was_repeated(error) else ""
             if not etag:
                 raise
             return etag  # stored by the try before, whose answer was lost
@@ -99,3 +100,8 @@ class Upload:
         there = obstore.get(self._client, self._key)
         same = bytes(there.bytes()) == b"".join(self._pieces(_PART_BYTES))
         return bare_etag(there.meta["e_tag"]) if same else ""
+
+
+def _was_repeated(error: AlreadyExistsError) -> bool:
+    """Whether obstore had to ask more than once."""
+    return re.search(r"\bretries: [1-9]", str(error)) is not None
