@@ -29,11 +29,22 @@ def test_a_failing_script_leaves_an_error_a_person_can_act_on(submitter: Submitt
     assert "before" in error["details"][0]["message"]
 
 
-def test_a_definition_that_cannot_be_planned_fails_the_run_with_the_reason(submitter: Submitter):
-    references = {"gone": {"dataStoreName": "nowhere", "mode": "Mount", "pathOnDataStore": ""}}
-    run = submitter.ended(submitter.submit("pass", dataReferences=references))
+def test_data_that_went_while_a_run_waited_fails_it_with_the_reason(submitter: Submitter, tmp_path):
+    client = submitter.client
+    submitter.make_cluster("one")
+    folder = {"kind": "folder", "settings": {"folder": str(tmp_path)}}
+    client.post(f"{client.here}/datastores", {"name": "scans", **folder})
+    first = submitter.submit(WAITS, target="one", variables={"GO": str(tmp_path / "go")})
+    submitter.wait_for(first, "Running")
+    waiting = submitter.submit(
+        "pass", target="one", dataReferences={"ref": {"dataStoreName": "scans", "mode": "Mount"}}
+    )
+    submitter.wait_for(waiting, "Queued")
+    client.delete(f"{client.here}/assets/datastores/scans")
+    (tmp_path / "go").touch()
+    run = submitter.ended(waiting)
     assert run["status"] == "Failed"
-    assert "nowhere" in run["error"]["error"]["message"]
+    assert "'scans'" in run["error"]["error"]["message"]
 
 
 def test_a_running_run_is_canceled(submitter: Submitter):

@@ -1,7 +1,5 @@
 import pytest
 
-from tests.wire_client import in_address
-
 
 @pytest.fixture
 def models(client):
@@ -102,27 +100,12 @@ def test_an_unchanged_environment_stays_one_version(client):
     assert client.post(environments, {"name": "env", "body": {"python": {"a": 2}}})["version"] == 2
 
 
-def test_an_unregistered_dataset_is_found_by_id_and_listed_nowhere(client):
-    datasets = f"{client.here}/assets/datasets"
-    body = {"type": "file", "sources": [{"url": "https://example.org/a.gz"}]}
-    made = client.post(datasets, {"name": "", "body": body})
-    assert client.get(f"{datasets}/by-id/{made['id']}")["body"] == body
-    assert client.get(datasets)["assets"] == []
-    named = client.post(datasets, {"name": "my digits", "body": body})
-    assert client.get(f"{datasets}/{in_address('my digits')}") == named
-
-
-@pytest.mark.parametrize(
-    "sources", [None, "x", [7], [{"url": "file:///etc/passwd"}], [{}], [{"datastore": "d", "path": "../x"}]]
-)
-def test_a_dataset_of_odd_sources_is_refused(client, sources):
-    refused = client.refusal("POST", f"{client.here}/assets/datasets", {"name": "odd", "body": {"sources": sources}})
-    assert refused["code"] == "invalid_argument"
-
-
-def test_exactly_one_datastore_is_the_default(client):
+def test_exactly_one_datastore_is_the_default(client, tmp_path):
     stores = f"{client.here}/assets/datastores"
-    client.post(stores, {"name": "mine", "body": {"is_default": True}})
+    folder = {"kind": "folder", "settings": {"folder": str(tmp_path)}}
+    client.post(f"{client.here}/datastores", {"name": "mine", **folder})
+    client.patch(f"{stores}/mine", {"body": {"is_default": True}})
+    client.patch(f"{stores}/mine", {"body": {"is_default": False}})
     defaults = [asset["name"] for asset in client.get(stores)["assets"] if asset["body"]["is_default"]]
     assert defaults == ["mine"]
     assert client.refusal("DELETE", f"{stores}/mine")["code"] == "conflict"

@@ -178,6 +178,21 @@ def test_an_output_read_as_a_table_is_registered_as_one(client):
     assert (body["type"], body["format"]) == ("tabular", {"kind": "delimited"})
 
 
+def test_a_script_links_a_dataset_as_its_output(client, dataset):
+    linked = {"mechanism": "Link", "additionalOptions": {"registrationOptions": {"name": "kept", "tags": {"k": "v"}}}}
+    attempt = Attempt(client, outputData={"out": {"mechanism": "Link"}, "kept": linked, "file": _output()})
+    route = f"/runs/{attempt.run_id}/outputs"
+    for _ in range(2):
+        attempt.script.post(route, {"name": "out", "dataset_id": dataset["id"]})
+        made = attempt.script.post(route, {"name": "kept", "dataset_id": dataset["id"]})
+    assert (made["name"], made["version"], made["tags"]) == ("kept", 1, {"k": "v"})
+    outputs = [(output["output_name"], output["dataset_id"]) for output in attempt.record()["outputs"]]
+    assert outputs == [("out", dataset["id"]), ("kept", made["id"])]
+    for name, dataset_id in (("file", dataset["id"]), ("none", dataset["id"]), ("out", "none")):
+        refusal = attempt.script.refusal("POST", route, {"name": name, "dataset_id": dataset_id})
+        assert refusal["code"] == "not_found"
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"name": "none", "files": 1}, {"name": "out"}, {"name": "out", "files": -1}, {"name": 7, "files": 1}]
 )

@@ -148,6 +148,14 @@ def test_one_file_is_known_as_one(client):
         assert answer["is_one_file"] is is_one
 
 
+def test_a_few_files_can_be_asked_for_to_see_that_there_are_any(client):
+    put(client, *(f"data/{number}" for number in range(5)))
+    asked = {"body": stored("data", "data/1"), "limit": 2}
+    assert len(client.post(f"{client.here}/datasets/resolve", asked)["files"]) == 2
+    asked["body"] = stored("data", steps=[["filter", ["==", ["column", "Path"], "/4"]]])
+    assert len(client.post(f"{client.here}/datasets/resolve", asked)["files"]) == 1
+
+
 def test_a_file_knows_its_store_and_key_there(client):
     put(client, "data/a.csv")
     (file,) = client.post(f"{client.here}/datasets/resolve", {"body": stored("data")})["files"]

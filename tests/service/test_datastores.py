@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from tests.wire_client import PREFIX
+from runyard.services.tokens import Tokens
+from tests.wire_client import PREFIX, in_address
 
 
 @pytest.fixture
@@ -77,3 +78,62 @@ def test_a_file_cannot_be_where_a_folder_is_nor_below_a_file(client, store):
 def test_an_unknown_datastore_is_not_found(client):
     assert client.refusal("GET", f"{client.here}/datastores/none/files")["code"] == "not_found"
     assert client.refusal("GET", f"{client.here}/datastores/..%2f..%2fx/files")["status"] in (400, 404)
+
+
+def test_a_file_may_have_any_name_that_a_disk_takes(client, store):
+    for path in ("line\nend", "ends in one\n", "ünïcode/数据", "a'b\"c", "%41", "?x=1#y", " "):
+        client.put(f"{store}/files/{in_address(path)}", path.encode())
+        assert client.read(f"{store}/files/{in_address(path)}") == path.encode()
+        assert path in [file["path"] for file in client.get(f"{store}/files")["files"]]
+
+
+def test_a_deleted_file_is_gone_and_deleting_again_is_quiet(client, store):
+    client.put(f"{store}/files/a/x", b"x")
+    for _ in range(2):
+        client.delete(f"{store}/files/a/x")
+    assert client.get(f"{store}/files") == {"files": []}
+
+
+def test_part_of_a_file_can_be_asked_for(client, store):
+    client.put(f"{store}/files/x", b"0123456789")
+    for asked, status, body in (
+        ("bytes=2-4", 206, b"234"),
+        ("bytes=8-", 206, b"89"),
+        ("bytes=-2", 206, b"89"),
+        ("bytes=0-99", 206, b"0123456789"),
+        ("bytes=10-", 416, b""),
+        ("bytes=-0", 416, b""),
+        ("bytes=1-2,4-5", 200, b"0123456789"),
+        ("bytes=99999999999999999999-", 200, b"0123456789"),
+    ):
+        answer = client.ask("GET", f"{PREFIX}{store}/files/x", range=asked)
+        assert (answer.status, answer.body) == (status, body), asked
+
+
+def test_an_empty_file_is_a_file(client, store):
+    client.put(f"{store}/files/empty", b"")
+    assert client.read(f"{store}/files/empty") == b""
+    assert client.ask("HEAD", f"{PREFIX}{store}/files/empty").headers["content-length"] == "0"
+
+
+def test_two_files_of_one_path_are_not_adopted(client, store, tmp_path):
+    (tmp_path / "a").write_text("a")
+    items = [[str(tmp_path / "a"), "x"], [str(tmp_path / "a"), "./x"]]
+    assert client.refusal("POST", f"{store}/adopt", {"items": items})["code"] == "invalid_argument"
+
+
+def test_many_files_are_adopted_and_those_there_found_in_one_listing(client, store, tmp_path):
+    for number in range(50):
+        (tmp_path / str(number)).write_text(str(number))
+    items = [[str(tmp_path / str(number)), f"deep/er/{number}"] for number in range(50)]
+    client.post(f"{store}/adopt", {"items": items[:10]})
+    answer = client.post(f"{store}/adopt", {"items": items})
+    assert (len(answer["written"]), len(answer["skipped"])) == (40, 10)
+
+
+def test_a_script_adopts_files_of_attempts_alone(client, store, tmp_path):
+    run_id = client.interactive_run(f"adopt-{client.workspace}")["id"]
+    script = client.with_token(Tokens(client.token).run_token(run_id))
+    (tmp_path / "a").write_text("a")
+    refusal = script.refusal("POST", f"{store}/adopt", {"items": [[str(tmp_path / "a"), "x"]]})
+    assert refusal["code"] == "invalid_argument"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from runyard.model.data import StoreAccess
-from tests.servers.s3_server import S3Server
+from tests.servers.s3_server import BUCKET, S3Server
 from tests.wire_client import PREFIX, WireClient
 
 pytestmark = pytest.mark.servers
@@ -92,9 +92,9 @@ def test_a_container_that_is_not_there_is_named(client, asked):
     assert (refusal["code"], "no-such-place" in refusal["problem"]) == ("not_found", True)
 
 
-def test_a_container_is_made_where_that_is_asked_for(client, asked):
-    place = "container_name" if asked["kind"] == "azure_blob" else "bucket"
-    settings = {**asked["settings"], place: f"made-for-{client.workspace}"}
+def test_a_container_is_made_where_that_is_asked_for(client, azurite_access):
+    asked = _asked(azurite_access)
+    settings = {**asked["settings"], "container_name": f"made-for-{client.workspace}"}
     for _ in range(2):
         made = {"name": "made", **asked, "settings": settings, "create_if_not_exists": True}
         client.post(f"{client.here}/datastores", made)
@@ -104,7 +104,7 @@ def test_a_container_is_made_where_that_is_asked_for(client, asked):
 def test_a_server_that_went_away_is_told_soon(client, tmp_path):
     server = S3Server(tmp_path)
     server.start()
-    access = StoreAccess("s3", "runyard-tests", {"endpoint": server.endpoint}, _keys(server))
+    access = StoreAccess("s3", BUCKET, {"endpoint": server.endpoint}, _keys(server))
     client.post(f"{client.here}/datastores", {"name": "away", **_asked(access)})
     client.put(f"{client.here}/datastores/away/files/x", b"x")
     server.kill()

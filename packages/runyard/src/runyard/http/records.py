@@ -1,9 +1,10 @@
-"""Runs as the wire shows them."""
+"""Runs and assets as the wire shows them."""
 
 from typing import Any
 from urllib.parse import quote
 
 from runyard.http.context import Services
+from runyard.model.assets import Asset
 from runyard.model.runs import RunRecord
 
 _NOT_IN_LISTINGS = ("sequence", "definition", "environment_lock")
@@ -45,3 +46,15 @@ class RunWire:
         key = self._services.tokens.page_key(run.id)
         name = run.id if run.id.isascii() else quote(run.id, safe="")
         return f"{self._base_url}/runs/{name}?key={key}"
+
+
+def shown_asset(asset: Asset) -> dict[str, Any]:
+    return {
+        "id": asset.id,
+        "name": asset.name,
+        "version": asset.version,
+        "created_at": asset.created_at,
+        "modified_at": asset.modified_at,
+        "body": asset.body,
+        "tags": asset.tags,
+    }

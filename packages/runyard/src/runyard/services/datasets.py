@@ -89,10 +89,10 @@ class Datasets:
                 hint="Was it unregistered?",
             ) from None
 
-    def resolve(self, workspace: str, body: Body, variables: Mapping[str, str]) -> Resolved:
-        """The files that a definition means, without saving it."""
+    def resolve(self, workspace: str, body: Body, variables: Mapping[str, str], most: int | None = None) -> Resolved:
+        """The files that a definition means, unsaved; with `most` the first few, to see that there are any."""
         self._workspaces.get(workspace)
-        return self._resolver.resolve(workspace, checked_body(body), self._network.for_request(variables))
+        return self._resolver.resolve(workspace, checked_body(body), self._network.for_request(variables), most)
 
     def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
         """The files of a saved one."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runyard.datastores.creating import create_root
 from runyard.datastores.opening import open_store
-from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound, NotYet
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
@@ -117,12 +118,7 @@ class Datastores:
         access = kind_named(new.kind).access(settings, credentials)
         store = open_store(access, rules)
         if new.create_if_not_exists:
-            if access.kind != "folder":
-                raise NotYet(
-                    "create_if_not_exists works for folders alone in this version.",
-                    hint="Make the container or bucket, then register it.",
-                )
-            Path(access.root).mkdir(parents=True, exist_ok=True)
+            create_root(access, rules)
         if new.skip_validation:
             return
         if new.kind == "web":  # what lies below an address cannot be listed

@@ -7,7 +7,7 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.planning.data import plan_data
+from runyard.planning.data import LINK, output_mechanisms, plan_data
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data_named import default_datastore
 from runyard.services.datasets import Datasets, NewDataset
@@ -33,13 +33,28 @@ class Outputs:
         new = NewDataset(
             name=str((registration or {}).get("name") or ""),
             body=_body(item, registration or {}),
-            tags={str(key): str(value) for key, value in ((registration or {}).get("tags") or {}).items()},
+            tags=_tags(registration or {}),
             validate=files > 0,
             create_new_version=True,
         )
         saved = self._datasets.save(run.workspace, new)
         self._lineage.wrote(run.id, name, saved, item.mode.capitalize())
         return saved
+
+    def link(self, run_id: RunId, name: str, dataset_id: str) -> Asset:
+        """The script says which dataset an output that it links itself is; registered at once where that was asked
+        for. Safe to repeat."""
+        run = self._runs.get(run_id)
+        if output_mechanisms(run.definition).get(name) != LINK:
+            raise NotFound(f"Run {run.id} has no output {ascii(name)[:80]} that can be linked.")
+        dataset = self._datasets.get(run.workspace, dataset_id)
+        registration = registration_of(run.definition, name)
+        if registration is not None:
+            body = {key: value for key, value in dataset.body.items() if key != "pin"} | _described(registration)
+            new = NewDataset(registration["name"], body, _tags(registration), create_new_version=True)
+            dataset = self._datasets.save(run.workspace, new)
+        self._lineage.wrote(run.id, name, dataset, "Link")
+        return dataset
 
     def _item(self, run: RunRecord, name: str) -> DataItem:
         items = plan_data(run.definition, run.id, default_datastore(self._assets, run.workspace))
@@ -77,6 +92,12 @@ def _body(item: DataItem, registration: Mapping[str, Any]) -> dict[str, Any]:
     options = registration.get("datasetRegistrationOptions") or {}
     if options.get("additionalTransformation"):
         body |= {"type": "tabular", "format": options["additionalTransformation"]}
-    if registration.get("description"):
-        body["description"] = registration["description"]
-    return body
+    return body | _described(registration)
+
+
+def _described(registration: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": registration["description"]} if registration.get("description") else {}
+
+
+def _tags(registration: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (registration.get("tags") or {}).items()}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound
@@ -34,15 +35,17 @@ class Resolver:
     def __init__(self, stores: OpenStores) -> None:
         self._stores = stores
 
-    def resolve(self, workspace: str, body: Body, rules: NetworkRules) -> Resolved:
+    def resolve(self, workspace: str, body: Body, rules: NetworkRules, most: int | None = None) -> Resolved:
         """Of a checked body. NotFound, naming the source, where there is nothing; the store's own error where it
-        cannot be asked."""
+        cannot be asked. With `most`, no more than so many files of each source are looked at, unless steps choose."""
         sources: Sequence[Mapping[str, str]] = body["sources"]
+        most = None if body.get("steps") else most
         if all("url" in source for source in sources):
-            found = self._of_web(workspace, [source["url"] for source in sources], rules)
-            is_one_file, folder = len(found) == 1, None
+            found = self._of_web(workspace, [source["url"] for source in sources], rules, most)
+            is_one_file, folder = len({source["url"] for source in sources}) == 1, None
         else:
-            parts = [self._of_datastore(workspace, source, sources, rules) for source in sources]
+            is_only = len(sources) == 1
+            parts = [self._of_datastore(workspace, source, rules, most, is_only=is_only) for source in sources]
             found = [file for part in parts for file in part]
             is_one_file = len(sources) == 1 and _names_one(sources[0], found)
             folder = _whole(sources, is_one_file)
@@ -52,25 +55,26 @@ class Resolver:
             kept = step(kept)
         return Resolved(kept, is_one_file and bool(kept), folder if len(kept) == len(files) else None)
 
-    def _of_web(self, workspace: str, urls: Sequence[str], rules: NetworkRules) -> list[FoundFile]:
+    def _of_web(self, workspace: str, urls: Sequence[str], rules: NetworkRules, most: int | None) -> list[FoundFile]:
         store = self._stores.open(workspace, WEB, rules)
         unique = list(dict.fromkeys(urls))
-        with ThreadPoolExecutor(min(ASKERS, len(unique))) as askers:
+        asked = unique[:most]
+        with ThreadPoolExecutor(min(ASKERS, len(asked))) as askers:
             try:
-                seen = list(askers.map(store.stat, unique))
+                seen = list(askers.map(store.stat, asked))
             except BaseException:
                 askers.shutdown(wait=False, cancel_futures=True)
                 raise
-        return [_found(path_in_dataset(unique, url), WEB, url, file) for url, file in zip(unique, seen, strict=True)]
+        return [_found(path_in_dataset(unique, url), WEB, url, file) for url, file in zip(asked, seen, strict=True)]
 
     def _of_datastore(
-        self, workspace: str, source: Mapping[str, str], sources: Sequence[Mapping[str, str]], rules: NetworkRules
+        self, workspace: str, source: Mapping[str, str], rules: NetworkRules, most: int | None, *, is_only: bool
     ) -> list[FoundFile]:
         name, pattern = source["datastore"], source.get("path", "")
         store = self._stores.open(workspace, name, rules)
         found = [
-            _found(stored_path(name, pattern, file.path, is_only_source=len(sources) == 1), name, file.path, file)
-            for file in _matching(store, name, pattern)
+            _found(stored_path(name, pattern, file.path, is_only_source=is_only), name, file.path, file)
+            for file in islice(_matching(store, name, pattern), most)
         ]
         if not found:
             raise NotFound(
@@ -89,8 +93,8 @@ def _matching(store: DataStore, name: str, pattern: str) -> Iterator[StoredFile]
         try:
             return iter([store.stat(pattern)])
         except NotFound:
-            return iter(bounded(store.list(f"{pattern}/"), where))
-    return iter(bounded(store.list(""), where))
+            return bounded(store.list(f"{pattern}/"), where)
+    return bounded(store.list(""), where)
 
 
 def _found(path: str, store: str, key: str, file: StoredFile) -> FoundFile:

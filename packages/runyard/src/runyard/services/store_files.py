@@ -37,7 +37,7 @@ class StoreFiles:
 
     def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
         """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
-        return bounded(self._open(workspace, name).list(prefix), f"datastore {name!r}")
+        return list(bounded(self._open(workspace, name).list(prefix), f"datastore {name!r}"))
 
     def stat(self, workspace: str, name: str, path: str) -> StoredFile:
         return self._open(workspace, name).stat(path)

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
@@ -10,6 +10,7 @@ from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
 from runyard.http.fields import mapping, strings, text
+from runyard.http.records import shown_asset
 from runyard.http.routes.runs import wanted_tags
 from runyard.model.assets import Asset, AssetKind
 from runyard.services.tokens import Caller, Role
@@ -27,31 +28,31 @@ def list_assets(
     tag: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
     found = services.assets.list(workspace, kind, name, latest_only=latest, tags=wanted_tags(tag))
-    return Json({"assets": [shown(asset) for asset in found]})
+    return Json({"assets": [shown_asset(asset) for asset in found]})
 
 
 @router.post("/assets/{kind}")
 def create_asset(services: Use, workspace: str, kind: str, body: JsonBody) -> Response:
     """Datasets and datastores have routes of their own, and are refused here."""
     made = services.assets.create(workspace, kind, text(body, "name"), _body_of(body), strings(body, "tags"))
-    return Json(shown(made))
+    return Json(shown_asset(made))
 
 
 @router.get("/assets/{kind}/by-id/{asset_id}")
 def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id: str) -> Response:
-    return Json(shown(noted(services, who, services.assets.get_by_id(workspace, kind, asset_id))))
+    return Json(shown_asset(noted(services, who, services.assets.get_by_id(workspace, kind, asset_id))))
 
 
 @router.get("/assets/{kind}/{name}")
 def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
-    return Json(shown(noted(services, who, services.assets.get(workspace, kind, name, version))))
+    return Json(shown_asset(noted(services, who, services.assets.get(workspace, kind, name, version))))
 
 
 @router.patch("/assets/{kind}/{name}")
 def patch_asset(
     services: Use, workspace: str, kind: str, name: str, body: JsonBody, version: int | None = None
 ) -> Response:
-    return Json(shown(services.assets.change(workspace, kind, name, version, body)))
+    return Json(shown_asset(services.assets.change(workspace, kind, name, version, body)))
 
 
 @router.delete("/assets/{kind}/{name}")
@@ -68,18 +69,6 @@ def compute_status(services: Use, workspace: str, name: str) -> Response:
 @router.get("/computes/{name}/nodes")
 def compute_nodes(services: Use, workspace: str, name: str) -> Response:
     return Json({"nodes": services.computes.nodes(workspace, name)})
-
-
-def shown(asset: Asset) -> dict[str, Any]:
-    return {
-        "id": asset.id,
-        "name": asset.name,
-        "version": asset.version,
-        "created_at": asset.created_at,
-        "modified_at": asset.modified_at,
-        "body": asset.body,
-        "tags": asset.tags,
-    }
 
 
 def noted(services: Services, who: Caller, asset: Asset) -> Asset:

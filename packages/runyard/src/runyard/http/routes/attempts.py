@@ -6,7 +6,7 @@ from runyard.http.auth import attempt_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
 from runyard.http.fields import flag, text, whole_number
-from runyard.http.routes.assets import shown
+from runyard.http.records import shown_asset
 from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
 
@@ -35,4 +35,4 @@ def outputs(services: Use, attempt_id: str, body: JsonBody) -> Response:
         files=whole_number(body, "files"),
         registers=flag(body, "registers", default=True),
     )
-    return Json(shown(saved))
+    return Json(shown_asset(saved))

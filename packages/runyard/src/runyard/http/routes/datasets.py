@@ -9,8 +9,10 @@ from runyard.http.answers import Json, file_answer
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
-from runyard.http.fields import flag, mapping, strings, text
-from runyard.http.routes.assets import noted, shown
+from runyard.http.fields import flag, mapping, strings, text, whole_number
+from runyard.http.paths import PATH
+from runyard.http.records import shown_asset
+from runyard.http.routes.assets import noted
 from runyard.model.assets import Asset
 from runyard.planning.data_json import data_to_json
 from runyard.planning.data_steps import FoundFile
@@ -22,14 +24,15 @@ router = APIRouter(prefix="/workspaces/{workspace}/datasets", dependencies=[Depe
 
 @router.post("")
 def save(services: Use, workspace: str, body: JsonBody) -> Response:
-    return Json(shown(services.datasets.save(workspace, new_dataset(body))))
+    return Json(shown_asset(services.datasets.save(workspace, new_dataset(body))))
 
 
 @router.post("/resolve")
 def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response:
     variables = strings(body, "variables")
     if body.get("id") is None:
-        resolved, changes = services.datasets.resolve(workspace, mapping(body, "body"), variables), []
+        most = whole_number(body, "limit") if body.get("limit") is not None else None
+        resolved, changes = services.datasets.resolve(workspace, mapping(body, "body"), variables, most), []
     else:
         seen = services.datasets.look_now(found(services, who, workspace, text(body, "id")), variables)
         resolved, changes = seen.resolved, list(seen.changes)
@@ -37,7 +40,7 @@ def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response
     return Json({"files": files, "is_one_file": resolved.is_one_file, "changes": changes})
 
 
-@router.get("/by-id/{dataset_id}/files/{path:path}")
+@router.get(f"/by-id/{{dataset_id}}/files/{PATH}")
 def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, path: str) -> Response:
     content = services.datasets.open(workspace, dataset_id, path)
     if who.role is Role.RUN:

@@ -6,7 +6,8 @@ from runyard.http.auth import owner_only, workspace_access
 from runyard.http.bodies import BodyPieces, JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import flag, mapping, pairs, text
-from runyard.http.routes.assets import shown
+from runyard.http.paths import PATH
+from runyard.http.records import shown_asset
 from runyard.services.datastores import NewDatastore
 from runyard.services.tokens import Role
 
@@ -24,7 +25,7 @@ def register(services: Use, who: Who, workspace: str, body: JsonBody) -> Respons
         create_if_not_exists=flag(body, "create_if_not_exists"),
         skip_validation=flag(body, "skip_validation"),
     )
-    return Json(shown(services.datastores.register(workspace, new, by_owner=who.role is Role.OWNER)))
+    return Json(shown_asset(services.datastores.register(workspace, new, by_owner=who.role is Role.OWNER)))
 
 
 @router.get("/{name}/credentials", dependencies=[Depends(owner_only)])
@@ -40,26 +41,26 @@ def list_files(services: Use, workspace: str, name: str, prefix: str = "") -> Re
     return Json({"files": [{"path": f.path, "size": f.size, "modified_at": f.modified_at} for f in files]})
 
 
-@router.head("/{name}/files/{path:path}")
+@router.head(f"/{{name}}/files/{PATH}")
 def head_file(services: Use, workspace: str, name: str, path: str) -> Response:
     file = services.store_files.stat(workspace, name, path)
     return head_answer(file.size, file.etag)
 
 
-@router.get("/{name}/files/{path:path}")
+@router.get(f"/{{name}}/files/{PATH}")
 def get_file(services: Use, request: Request, workspace: str, name: str, path: str) -> Response:
     content = services.store_files.open(workspace, name, path)
     return file_answer(content, path, range=request.headers.get("range"))
 
 
-@router.put("/{name}/files/{path:path}")
+@router.put(f"/{{name}}/files/{PATH}")
 def put_file(
     services: Use, workspace: str, name: str, path: str, pieces: BodyPieces, overwrite: bool = False
 ) -> Response:
     return Json({"size": services.store_files.put(workspace, name, path, pieces, overwrite=overwrite)})
 
 
-@router.delete("/{name}/files/{path:path}")
+@router.delete(f"/{{name}}/files/{PATH}")
 def delete_file(services: Use, workspace: str, name: str, path: str) -> Response:
     services.store_files.delete(workspace, name, path)
     return Nothing()

@@ -8,6 +8,7 @@ from runyard.http.auth import run_access
 from runyard.http.bodies import JsonBody, RawBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, entries, flag, names, text
+from runyard.http.paths import PATH
 from runyard.model.runs import RunId
 from runyard.services.tokens import Role
 
@@ -34,12 +35,12 @@ def get_logs(services: Use, run_id: str) -> Response:
     return Json(services.logs.sizes(RunId(run_id)))
 
 
-@router.get("/logs/{path:path}")
+@router.get(f"/logs/{PATH}")
 def get_log(services: Use, run_id: str, path: str, offset: int = 0, limit: int | None = None) -> Response:
     return Bytes(services.logs.read(RunId(run_id), path, offset, limit))
 
 
-@router.post("/logs/{path:path}")
+@router.post(f"/logs/{PATH}")
 def post_log(services: Use, run_id: str, path: str, body: RawBody, offset: int = 0) -> Response:
     return Json({"offset": services.logs.append(RunId(run_id), path, offset, body)})
 
@@ -67,6 +68,6 @@ def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Respons
     return Json({"entries": as_rows(taken)})
 
 
-@router.get("/files/{path:path}")
+@router.get(f"/files/{PATH}")
 def get_file(services: Use, run_id: str, path: str) -> Response:
     return file_answer(services.files.open(RunId(run_id), path), path)

@@ -5,6 +5,7 @@ from runyard.errors import Unauthorized
 from runyard.http.answers import file_answer
 from runyard.http.context import Services, Use
 from runyard.http.page.render import headers, render
+from runyard.http.paths import PATH
 from runyard.model.runs import RunId
 
 
@@ -24,6 +25,6 @@ def run_page(services: Use, run_id: str, key: str = "") -> Response:
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 
 
-@router.get("/files/{path:path}")
+@router.get(f"/files/{PATH}")
 def run_page_file(services: Use, run_id: str, path: str) -> Response:
     return file_answer(services.files.open(RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"})

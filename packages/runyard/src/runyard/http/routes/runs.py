@@ -11,7 +11,7 @@ from runyard.http.auth import run_access, workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import entries, flag, mapping, strings, text
-from runyard.http.records import RunWire
+from runyard.http.records import RunWire, shown_asset
 from runyard.http.stream import follow, wait_for_change
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId, RunQuery, RunStatus
@@ -114,6 +114,11 @@ def patch_run(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Respo
 @router.put("/snapshot")
 def put_snapshot(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Response:
     return Json(shown.whole(services.submissions.add_snapshot(RunId(run_id), entries(body, "snapshot"))))
+
+
+@router.post("/outputs")
+def link_output(services: Use, run_id: str, body: JsonBody) -> Response:
+    return Json(shown_asset(services.outputs.link(RunId(run_id), text(body, "name"), text(body, "dataset_id"))))
 
 
 @router.post("/cancel")
