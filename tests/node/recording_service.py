@@ -26,6 +26,7 @@ class RecordingService:
         self.blobs: dict[str, bytes] = {}
         self.data = DataForAttempt({}, {}, NetworkRules())
         self.data_refusal: RunyardError | None = None
+        self.stores_are_away = False
         self.outputs: list[dict] = []
         self.largest_body = 0
         self.answers_cancel = False
@@ -106,6 +107,8 @@ class RecordingService:
         return 404, {"code": "not_found", "problem": f"{method} {parts}", "hint": "", "facts": {}}
 
     def _data(self, *, stores_only: bool) -> tuple[int, dict]:
+        if stores_only and self.stores_are_away:
+            return 503, {}
         if self.data_refusal is not None:
             return self.data_refusal.status, to_wire(self.data_refusal)
         return 200, data_to_json(replace(self.data, datasets={}) if stores_only else self.data)

@@ -1,11 +1,13 @@
 """Data of local folders in whole runs: what the script sees, and what it cannot do."""
 
 import shutil
+from datetime import timedelta
 
 import pytest
 
 from runyard.errors import SourceChanged, Unreachable
 from runyard.model.data import DatasetFiles, SourceFile
+from runyard.node.attempt import AttemptFolder
 from tests.node.conftest import driver_log
 from tests.node.data.conftest import dataset, node_log, on_folder, one_file, output, reference, run, whole_folder
 
@@ -190,6 +192,26 @@ def test_the_folder_of_a_datastore_that_is_not_there_is_never_made(submit, servi
     message = run(submit, service, "pass", reference("mount", "x"))["error"]["message"]
     assert "the folder of datastore 'blobs', is not there" in message
     assert not (tmp_path / "unplugged").exists()
+
+
+def test_a_cancel_ends_an_upload(submit, service, datastore, engine, home):
+    service.data = on_folder(datastore)
+    service.stores_are_away = True
+    ticket = submit("open('out/m', 'w').write('x')", data=(reference("upload", "x", path_on_compute="out"),))
+    service.wait_for(lambda: AttemptFolder(home, "run1.1").read("script-end.json"))
+    engine.cancel(ticket, grace=timedelta(seconds=0.2))
+    ended = service.ended()
+    assert ended["outcome"] == "canceled"
+    assert ended["error"]["message"] == "The run was canceled while its data was uploaded."
+
+
+def test_a_canceled_run_says_what_it_did_not_upload(submit, service, datastore, engine):
+    service.data = on_folder(datastore)
+    item = reference("upload", "x", path_on_compute="out")
+    ticket = submit("import time; print('ready', flush=True); time.sleep(600)", data=(item,))
+    service.wait_for(lambda: "ready" in driver_log(service))
+    engine.cancel(ticket, grace=timedelta(seconds=0.2))
+    assert service.ended()["warnings"] == ["The run was canceled, so this was not uploaded: ref."]
 
 
 @pytest.mark.parametrize("mode", ["mount", "upload"])

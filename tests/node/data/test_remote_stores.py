@@ -15,6 +15,7 @@ from tests.node.conftest import driver_log, pid_from
 from tests.node.data.conftest import dataset, output, reference, run
 from tests.node.data.test_served_data import agent_without_fuse, let_go, mount_process
 from tests.servers.fixtures import s3_access, s3_server
+from tests.servers.s3_server import BUCKET, S3Server
 
 pytestmark = pytest.mark.servers
 __all__ = ["agent_without_fuse", "s3_access", "s3_server"]
@@ -22,6 +23,16 @@ WRITES_WHEN_TOLD = """
 import os, sys, time
 print('script=%d' % os.getpid(), flush=True)
 while not os.path.exists('go'): time.sleep(0.01)
+"""
+
+LEAVES_OPEN = """
+import os, sys, time
+file = open(sys.argv[1] + '/model', 'w')
+file.write('abc')
+file.flush()
+print('script=%d' % os.getpid(), flush=True)
+while not os.path.exists('go'): time.sleep(0.01)
+os._exit(0)
 """
 
 
@@ -121,6 +132,25 @@ def test_a_mount_process_that_is_killed_fails_a_run_that_may_have_written(submit
     ended = service.ended()
     assert ended["outcome"] == "failed"
     assert "What the script wrote to result may be lost." in ended["error"]["message"]
+
+
+def test_writes_that_are_lost_fail_the_run(submit, service, home, tmp_path):
+    server = S3Server(tmp_path / "s3", checks_signatures=False)
+    (tmp_path / "s3").mkdir()
+    server.start()
+    keys = {"access_key_id": server.key_id, "secret_access_key": server.key}
+    access = StoreAccess("s3", BUCKET, {"endpoint": server.endpoint}, keys)
+    service.data = DataForAttempt({}, {"blobs": access}, NetworkRules(retry_seconds=1))
+    try:
+        submit(LEAVES_OPEN, output("mount").placeholder, data=(output("mount"),))
+        pid_from(service, "script")
+    finally:
+        server.kill()
+    let_go(home)
+    ended = service.ended(seconds=60)
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 0)
+    assert "Not everything that the script wrote has reached its datastore." in ended["error"]["message"]
+    assert "model" in ended["error"]["message"]
 
 
 def test_a_supervisor_killed_while_it_uploads_is_followed_by_one_that_goes_on(submit, service, bucket, home):
