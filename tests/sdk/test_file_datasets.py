@@ -1,5 +1,6 @@
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,6 +51,12 @@ def test_what_is_not_there_is_an_error_when_the_dataset_is_made(workspace, web, 
     (Path(store.folder) / "de").mkdir()
     (Path(store.folder) / "de/x.csv").write_text("x")
     assert later.to_path() == ["/x.csv"]
+
+
+def test_a_dataset_tells_when_its_newest_file_was_changed(store):
+    os.utime(Path(store.folder) / "it/2019/a.csv", (0, 4_000_000_000))
+    changed = Dataset.File.from_files((store, "it")).data_changed_time
+    assert changed == datetime.fromtimestamp(4_000_000_000, UTC)
 
 
 def test_globs_choose_files_of_a_datastore(store):

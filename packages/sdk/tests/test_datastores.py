@@ -48,6 +48,7 @@ class Registering(unittest.TestCase):
         self.assertEqual(self.body()["settings"], {"account_name": "account", "container_name": "c"})
         self.assertEqual(self.body()["credentials"], {"account_key": "key"})
         self.assertEqual((made.container_name, made.account_name, made.datastore_type), ("c", "account", "AzureBlob"))
+        self.assertEqual((made.protocol, made.endpoint), ("https", "core.windows.net"))
         self.assertTrue(self.body()["create_if_not_exists"])
 
     def test_a_token_is_given_without_its_question_mark(self):
@@ -128,9 +129,9 @@ class FilesToUpload(unittest.TestCase):
 
     def test_names_stay_below_the_root_and_are_text(self):
         with self.assertRaisesRegex(UserErrorException, "outside of relative_root"):
-            _placed(os.path.join(self.root, "x.csv"), os.path.join(self.root, "a"), None)
+            _placed(os.path.join(self.root, "x.csv"), os.path.join(self.root, "a", ""), None)
         with self.assertRaisesRegex(UserErrorException, "not UTF-8"):
-            _placed(os.path.join(self.root, os.fsdecode(b"\xff.csv")), self.root, None)
+            _placed(os.path.join(self.root, os.fsdecode(b"\xff.csv")), os.path.join(self.root, ""), None)
 
 
 if __name__ == "__main__":

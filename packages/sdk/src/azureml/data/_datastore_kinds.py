@@ -28,14 +28,17 @@ def _of_workspace(workspace, name, settings, v1_type):
 
 def _azure_blob(workspace, name, settings, v1_type):
     return AzureBlobDatastore(workspace, name, settings.get("container_name"), settings.get("account_name"),
-                              protocol=settings.get("protocol"), endpoint=settings.get("endpoint"))
+                              **_reached(settings))
 
 
 def _azure_data_lake_gen2(workspace, name, settings, v1_type):
     return AzureDataLakeGen2Datastore(
         workspace, name, settings.get("filesystem"), settings.get("account_name"), settings.get("tenant_id"),
-        settings.get("client_id"), authority_url=settings.get("authority_url"), protocol=settings.get("protocol"),
-        endpoint=settings.get("endpoint"))
+        settings.get("client_id"), authority_url=settings.get("authority_url"), **_reached(settings))
+
+
+def _reached(settings):
+    return {"protocol": settings.get("protocol") or "https", "endpoint": settings.get("endpoint") or "core.windows.net"}
 
 
 _MAKERS = {

@@ -67,8 +67,9 @@ class StoredFiles(object):
     def _send(self, files, root, target_path, overwrite, show_progress):
         from runyard_sdk.progress import Progress
         target_path = checked_path("target_path", target_path)
+        root = os.path.join(os.path.abspath(root), "")
         placed = [(path, _placed(path, root, target_path)) for path in files]
-        size = sum(os.path.getsize(path) for path in files)
+        size = sum(os.path.getsize(path) for path in files) if show_progress else None
         with Progress("Uploading", len(placed), size, is_shown=show_progress) as progress:
             say = progress.say if show_progress else _quiet
             say("Uploading an estimated of %d files" % len(placed))
@@ -99,7 +100,7 @@ class StoredFiles(object):
             written = set(self.workspace._client.post_again(route, {
                 "items": [[os.path.abspath(path), name] for path, name in batch], "overwrite": overwrite})["written"])
             for path, name in batch:
-                progress.came(os.path.getsize(path))
+                progress.came(os.path.getsize(path) if progress.size else 0)
                 progress.file_done()
                 yield path, name, name in written
 
@@ -176,9 +177,11 @@ def _matching(folder, pattern):
 
 
 def _placed(path, root, target_path):
-    relative = os.path.relpath(os.path.abspath(path), os.path.abspath(root)).replace(os.sep, "/")
-    if relative.startswith("../"):
-        raise UserErrorException("%r lies outside of relative_root %r." % (path, str(root)))
+    """The name of a local file on the datastore; `root` is absolute and ends with a slash."""
+    whole = os.path.abspath(path)
+    if not whole.startswith(root):
+        raise UserErrorException("%r lies outside of relative_root %r." % (path, root))
+    relative = whole[len(root):].replace(os.sep, "/")
     try:
         relative.encode("utf-8")
     except UnicodeEncodeError:
