@@ -1,12 +1,10 @@
 import hashlib
 import os
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from runyard.blobs.disk import explained, write_all
+from runyard.blobs.disk import write_all
 from runyard.datastores.copying import copy
 from runyard.errors import SourceChanged, StorageFull
 from runyard.model.data import SourceFile, StoredFile
@@ -17,6 +15,7 @@ from runyard.transfers.fetches import AT_ONCE_BYTES
 from runyard.transfers.large_download import LargeDownload
 from runyard.transfers.reading import Reader
 from runyard.transfers.sources import check_same, store_of
+from runyard.transfers.targets import writing, written_beside
 from runyard.transfers.whole_files import WholeFiles
 from runyard.transfers.workers import Task, run_all
 
@@ -69,7 +68,7 @@ class _Downloads:
             elif file.size <= self._most_cached_bytes:
                 yield partial(self._copy_cached, file, file.size, store, target)
             else:
-                with explained(target):
+                with writing(target):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     large = LargeDownload(file, file.size, store, target, self._progress, self._checksums)
                 self._large.append(large)
@@ -86,20 +85,20 @@ class _Downloads:
         self._whole.close()
 
     def _fetch(self, file: SourceFile, store: DataStore, target: Path) -> None:
-        with explained(target):
+        with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
         wanted = StoredFile(file.key, file.size, file.etag, is_ranged=file.is_ranged)
         check_same(file, store.fetch(wanted, target, self._progress))
 
     def _copy_whole(self, file: SourceFile, store: DataStore, target: Path) -> None:
         source = self._whole.opened(file, store)
-        with _written_beside(target) as fd:
+        with written_beside(target) as fd:
             copy(source.fileno(), fd, self._progress)
 
     def _copy_cached(self, file: SourceFile, size: int, store: DataStore, target: Path) -> None:
         # What is fetched at once is checked as it comes.
         expected = self._checksums.expected(store.identity, file.etag) if size > AT_ONCE_BYTES else ""
-        with _written_beside(target) as fd:
+        with written_beside(target) as fd:
             first = self._copied(file, size, fd, self._progress)
             if expected and first != expected:
                 self._reader.forget(file)
@@ -120,30 +119,3 @@ class _Downloads:
 
 def _untold(size: int) -> None:
     pass
-
-
-@contextmanager
-def _written_beside(target: Path) -> Iterator[int]:
-    """A descriptor to write what `target` holds afterwards; nothing is left after an error."""
-    beside = str(target.parent / f".runyard-{secrets.token_hex(8)}.new")
-    with explained(target):
-        fd = _created(beside, target.parent)
-        try:
-            try:
-                yield fd
-            finally:
-                os.close(fd)
-            os.replace(beside, target)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
-
-
-def _created(path: str, folder: Path) -> int:
-    create: Callable[[], int] = partial(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        return create()
-    except FileNotFoundError:
-        folder.mkdir(parents=True, exist_ok=True)
-        return create()

@@ -2,11 +2,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from runyard.blobs.disk import explained
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore, Progress
 from runyard.transfers.checksums import Checksums
 from runyard.transfers.partial_file import PartialFile
+from runyard.transfers.targets import writing
 from runyard.transfers.workers import Task
 
 
@@ -56,13 +56,13 @@ class LargeDownload:
     def _written(self, target: PartialFile, part: int) -> bool:
         start, length = target.extent(part)
         data = self._store.read(self._file.key, start, length, etag=self._file.etag)
-        with explained(self._target):
+        with writing(self._target):
             return target.write(part, data)
 
     def _finish(self) -> None:
         if self._expected and (first := self._partial.md5()) != self._expected:
             self._fetch_again(first)
-        with explained(self._target):
+        with writing(self._target):
             self._partial.finish()
         self._is_finished = True
 

@@ -76,7 +76,8 @@ class Segment:
         records = list(RECORD.iter_unpack(content[: len(content) - len(content) % RECORD.size]))
         for times, block, size, boot in reversed(records):
             if block == _SEAL:
-                self.seal = Seal(size, *_TIMES.unpack(times), boot)
+                modified, changed = _TIMES.unpack(times)
+                self.seal = Seal(size, modified, changed, boot)
                 break
         if self.opened() is None:
             return ()
