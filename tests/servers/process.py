@@ -3,17 +3,28 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 START_SECONDS = 60
+# Stands over the server, and ends it when whoever started both is gone, however that happened.
+_GUARD = """
+import os, signal, subprocess, sys, threading
+signal.signal(signal.SIGTERM, lambda *_: None)
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+threading.Thread(target=lambda: os._exit(server.wait() & 255), daemon=True).start()
+while os.read(0, 1):
+    pass
+os.killpg(0, signal.SIGKILL)
+"""
 _PAUSE = threading.Event()
 
 
 class ServerProcess:
-    """A server on a free loopback port, which it keeps when it is killed and started again."""
+    """A server on a free loopback port, which it keeps when it is killed and started again. It ends with us."""
 
     def __init__(self, folder: Path) -> None:
         self.port = _free_port()
@@ -24,9 +35,9 @@ class ServerProcess:
         """Returns once it takes connections; RuntimeError with its output when it does not."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-S", "-c", _GUARD, *command],
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -51,7 +62,18 @@ class ServerProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, how)
             self._process.wait()
+            if self._process.stdin:
+                self._process.stdin.close()
             self._process = None
+            self.wait_until_gone()
+
+    def wait_until_gone(self) -> None:
+        """Nothing listens on its port any more; RuntimeError when something does."""
+        end = time.monotonic() + START_SECONDS
+        while self._answers():
+            if time.monotonic() > end:
+                raise RuntimeError(f"The server on port {self.port} does not end.")
+            _PAUSE.wait(0.05)
 
     def _answers(self) -> bool:
         try:
