@@ -8,12 +8,13 @@ from runyard.mounting import ReadOnlyMount, WritableMount, start_mounts
 
 
 class AttemptMounts:
-    """What a supervisor has of the mount process of an attempt, on a folder store."""
+    """What a supervisor has of the mount process of an attempt, on a folder store unless told another."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, access: StoreAccess | None = None) -> None:
         self.root = root
         self.stored, self.report, self.logs = root / "stored", root / "report.json", root / "log.txt"
         self.stored.mkdir()
+        self._access = access or StoreAccess("folder", str(self.stored))
         self.said: list[str] = []
         self.pid = 0
         self._life = -1
@@ -25,7 +26,7 @@ class AttemptMounts:
         try:
             self.pid = start_mounts(
                 mounts,
-                {"far": StoreAccess("folder", str(self.stored))},
+                {"far": self._access},
                 NetworkRules(),
                 self.root / "cache",
                 life=reading,

@@ -1,7 +1,9 @@
 import ctypes
+import multiprocessing
 import os
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 NOBODY = 65534
 _PR_SET_DUMPABLE = 4
@@ -22,6 +24,14 @@ def in_child(work: Callable[[], None], *, user: int = 0) -> None:
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def in_new_program(work: Callable[..., None], *arguments: Any) -> None:
+    """Run a function of a module in a fresh interpreter: clients of object stores do not survive a fork."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
 
 
 def _become(user: int) -> None:

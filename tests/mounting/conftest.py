@@ -10,6 +10,9 @@ from runyard.transfers import BlockCache, Reader
 from tests.mounting.attempt_mounts import AttemptMounts
 from tests.mounting.flaky_store import FlakyStore
 from tests.mounting.served import Served, read_only_tree, serving, writable_tree
+from tests.servers.fixtures import azurite, azurite_access, s3_access, s3_server
+
+__all__ = ["azurite", "azurite_access", "s3_access", "s3_server"]
 
 CACHE_BYTES = 1 << 28
 _started: list[int] = []

@@ -125,7 +125,7 @@ def test_many_threads_read_at_once(store: FlakyStore, show: Show) -> None:
     mount = show().path
     with ThreadPoolExecutor(32) as pool:
         contents = list(pool.map(lambda path: (mount / path).read_bytes(), store.files))
-    assert contents == list(store.files.values())
+    assert dict(zip(store.files, contents, strict=True)) == store.files
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,17 @@ def test_a_file_that_changed_at_its_source_is_never_read_as_two(store: FlakyStor
     store.files["file"] = b"b" * 1000
     with pytest.raises(OSError, match="Stale"):
         (mount.path / "file").read_bytes()
+
+
+@pytest.mark.parametrize("is_ranged", [False, True])
+def test_a_file_that_comes_whole_or_without_a_size_is_read_like_any_other(
+    is_ranged: bool, store: FlakyStore, show: Show
+) -> None:
+    store.files = {"file": SEVERAL_REQUESTS}
+    mount = show([store.source("file", is_ranged=is_ranged, tells_size=False)])
+    assert (mount.path / "file").stat().st_size == len(SEVERAL_REQUESTS)
+    assert (mount.path / "file").read_bytes() == SEVERAL_REQUESTS
+    assert store.fetches == ["file"]
 
 
 class SlowReader:

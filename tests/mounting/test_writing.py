@@ -94,6 +94,18 @@ def test_syncing_stores_before_closing(store: FlakyStore, mount: Path) -> None:
     assert store.puts == ["file"]
 
 
+def test_a_child_that_inherits_an_open_file_does_not_store_half_of_it(store: FlakyStore, mount: Path) -> None:
+    with open(mount / "log", "wb", buffering=0) as file:
+        file.write(b"one ")
+        in_child(lambda: None)
+        assert store.puts == []
+        in_child(lambda: file.write(b"two "))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(file.write, b"three").result()
+            pool.submit(file.close).result()
+    assert store.files == {"log": b"one two three"}
+
+
 def test_what_is_written_through_memory_is_stored(store: FlakyStore, mount: Path) -> None:
     store.files["file"] = b"." * 10_000
 

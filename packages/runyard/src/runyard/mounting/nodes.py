@@ -46,6 +46,8 @@ class FileNode:
     """Up to which change it is stored."""
     mode: int = 0o644
     opened: int = 0
+    writers: set[int] = field(default_factory=set)
+    """Processes that opened it for writing."""
     is_removed: bool = False
     seen_at: float = NEVER
     lookups: int = 0

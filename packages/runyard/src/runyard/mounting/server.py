@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from runyard.mounting import protocol
+from runyard.mounting.callers import is_being_killed
 from runyard.mounting.log import MountLog
 from runyard.mounting.protocol import Ability, Op, Request
 
@@ -24,7 +25,6 @@ _FIRST_WORKERS = 4
 _MOST_WORKERS = 64
 _MAX_BACKGROUND = 64
 _WRITE_HEAD_BYTES = _PAGE_BYTES
-_SIGKILL_BIT = 1 << 8
 
 Reply = Sequence[bytes | memoryview] | None
 """None: the kernel expects no answer."""
@@ -77,7 +77,7 @@ class FuseServer:
             pid = self._pending.get(unique)
             if pid is None:
                 self._interrupted.discard(unique)
-            elif _is_being_killed(pid) and self._pending.pop(unique, None) is not None:
+            elif is_being_killed(pid) and self._pending.pop(unique, None) is not None:
                 self._answer(unique, -errno.EINTR, ())
 
     def _add_worker(self) -> None:
@@ -188,12 +188,3 @@ class FuseServer:
 
 def _done(_: Request) -> Reply:
     return ()
-
-
-def _is_being_killed(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
-            pending = [int(line.split()[1], 16) for line in status if line.startswith(("SigPnd:", "ShdPnd:"))]
-    except (OSError, ValueError):
-        return True
-    return any(mask & _SIGKILL_BIT for mask in pending)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from runyard.mounting import protocol
+from runyard.mounting.callers import is_thread_of, process_of
 from runyard.mounting.contents import FileContents
 from runyard.mounting.failures import os_error, told
 from runyard.mounting.index import MAX_NAME_BYTES
@@ -78,7 +79,7 @@ class WritableTree:
             Op.OPEN: self._open,
             Op.READ: self._read,
             Op.FLUSH: self._flush,
-            Op.FSYNC: self._flush,
+            Op.FSYNC: self._fsync,
             Op.RELEASE: self._release,
             Op.OPENDIR: self._opendir,
             Op.READDIR: self._readdir,
@@ -203,6 +204,7 @@ class WritableTree:
         folder = self._folder(request.node)
         file = FileNode(self._names.table.next_number(), folder, name, time.time_ns(), mode=mode & ~umask & 0o777)
         file.opened = 1
+        file.writers.add(process_of(request.pid))
         if flags & os.O_EXCL:
             self._contents.claim(file)
         self._contents.start_empty(file)
@@ -217,6 +219,8 @@ class WritableTree:
             raise os_error(errno.EROFS)
         with self._names.lock:
             file.opened += 1
+            if not is_reading:
+                file.writers.add(process_of(request.pid))
             answer = OpenFlag.KEEP_CACHE if file.cached_version == file.versions else OpenFlag(0)
             file.cached_version = file.versions
         return (protocol.OPEN_OUT.pack(_HANDLE, answer | (OpenFlag.NO_FLUSH if is_reading else 0), 0),)
@@ -235,6 +239,13 @@ class WritableTree:
         return (protocol.WRITE_OUT.pack(length, 0),)
 
     def _flush(self, request: Request) -> Reply:
+        """A process closes it. One that only inherited it, as every child does, has nothing to say on its content."""
+        file = self._file(request.node)
+        if not request.pid or any(is_thread_of(request.pid, writer) for writer in file.writers):
+            self._contents.store(file)
+        return ()
+
+    def _fsync(self, request: Request) -> Reply:
         self._contents.store(self._file(request.node))
         return ()
 
@@ -243,6 +254,7 @@ class WritableTree:
         with self._names.lock:
             file.opened -= 1
         if file.opened == 0:
+            file.writers.clear()
             self._contents.closed(file)
             with self._names.lock:
                 self._names.table.drop_if_gone(file)
