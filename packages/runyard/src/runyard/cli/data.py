@@ -122,7 +122,6 @@ def upload(
     Example: runyard data upload ./images pets/images --register pets
     """
     from azureml.core import Dataset, Datastore
-
     from runyard.cli.v1 import open_workspace
 
     opened = open_workspace(workspace)
