@@ -57,6 +57,14 @@ def test_types_are_those_that_the_first_rows_show(tmp_path):
     assert (str(frame["day"].dtype), values(frame, "text")) == ("datetime64[ns]", ["NA", "null"])
 
 
+def test_one_column_may_write_its_times_in_several_ways(tmp_path):
+    frame = delimited(
+        tmp_path, "t\n2019-05-01\n2020-05-01 10:00:00\n2021-05-01T10:00:00Z\n 2021-05-01T10:00:00.5+02:00 \n"
+    )
+    expected = ["2019-05-01", "2020-05-01 10:00", "2021-05-01 10:00", "2021-05-01 08:00:00.5"]
+    assert frame["t"].tolist() == [pandas.Timestamp(text) for text in expected]
+
+
 def test_empty_values_are_null_in_every_type(tmp_path):
     frame = delimited(tmp_path, "flag,whole,truth,day,text\n1,5,true,2019-01-02,a\n,,,,\n")
     assert [values(frame, name) for name in frame] == [

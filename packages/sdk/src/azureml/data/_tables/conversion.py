@@ -144,11 +144,11 @@ def _next_format(texts, order, tried):
 
 
 def _of_one_format(pandas, texts, form):
-    if not form.endswith("%z"):
-        return naive_times(pandas.to_datetime(texts, format=form, errors="coerce"))
+    if not form.endswith("%z"):  # old versions take any ISO text for '%Y-%m-%d', with a zone too: hence utc
+        return naive_times(pandas.to_datetime(texts, format=form, errors="coerce", utc=True))
     zones = texts.str.extract(r"(Z|[+-]\d\d:?\d\d)$", expand=False)
     bare = texts.where(zones.notna()).str.replace(r" ?(Z|[+-]\d\d:?\d\d)$", "", regex=True)
-    local = naive_times(pandas.to_datetime(bare, format=form[:-2].rstrip(), errors="coerce"))
+    local = naive_times(pandas.to_datetime(bare, format=form[:-2].rstrip(), errors="coerce", utc=True))
     return local - pandas.to_timedelta(zones.map(_minutes_ahead, na_action="ignore").astype("float64"), unit="m")
 
 

@@ -19,7 +19,7 @@ class DelimitedReader(object):
     def __init__(self, form, problems, wanted=None):
         self._form, self._problems, self._wanted = form, problems, wanted
         self._names, self._types = [], {}
-        self._is_first = True
+        self._is_first, self._engine = True, "c"
 
     def read(self, path, rows=None):
         """The frame of one file, at most so many rows of it; None where it has no rows."""
@@ -32,7 +32,7 @@ class DelimitedReader(object):
         if self._is_first or self._form["header"] == "COMBINE_ALL_FILES_HEADERS":
             self._names = column_names(header, 0)
         self._names = column_names(self._names, max([len(row) for row in head]))
-        self._is_first = False
+        self._is_first, self._engine = False, "c"
         self._learn_types(sample)
         frame = self._parsed(path, blank_lines + (1 if has_header else 0), rows)
         for name in frame.columns:
@@ -84,9 +84,9 @@ class DelimitedReader(object):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later
             return pandas.read_csv(
-                path, sep=self._form["separator"], header=None, names=self._names + ([] if used else [_SPARE]),
-                skiprows=skipped, nrows=rows, dtype=kinds, usecols=used, keep_default_na=False, na_values=[""],
-                encoding=ENCODINGS[self._form["encoding"]].replace("utf-8-sig", "utf-8"))
+                path, engine=self._engine, sep=self._form["separator"], header=None, skiprows=skipped, nrows=rows,
+                names=self._names + ([] if used else [_SPARE]), dtype=kinds, usecols=used, keep_default_na=False,
+                na_values=[""], encoding=ENCODINGS[self._form["encoding"]].replace("utf-8-sig", "utf-8"))
 
     def _learn_from(self, error):
         """Make ready for another try, or raise what is wrong with the file."""
@@ -95,6 +95,8 @@ class DelimitedReader(object):
             self._widen(int(longer.group(1)))
         elif "Too many columns" in str(error) and self._wanted is not None:
             self._wanted = None  # a file with fewer columns than those before it can only be read whole
+        elif "Too many columns" in str(error) and self._engine == "c":
+            self._engine = "python"  # pandas 1.4 and 1.5 will not fill up the rows of a file of one or two rows
         else:
             raise DatasetExecutionError("A file cannot be read as delimited text: %s." % error, error)
 
