@@ -65,6 +65,7 @@ class DataCare:
         """Everything that the script has written is on its datastores, or the ending says what is not."""
         if not self._plan.data:
             return ending
+        self._folder.free_reserve()
         with contextlib.suppress(OSError):  # only needed when this supervisor is killed
             self._folder.write(_SCRIPT_END, vars(ending))
         ending.warnings += self._brought.warnings
