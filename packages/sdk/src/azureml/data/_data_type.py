@@ -40,7 +40,7 @@ class DataType(object):
 
     @staticmethod
     def to_float(decimal_mark="."):
-        """Numbers whose decimal mark is '.' (then ',' groups thousands) or ',' (then '.' does)."""
+        """Numbers whose decimal mark is '.', or ',' with '.' between thousands."""
         if decimal_mark not in (".", ","):
             raise UserErrorException("decimal_mark must be '.' or ',', got %r." % (decimal_mark,))
         return ColumnType("float", decimal_mark=decimal_mark)

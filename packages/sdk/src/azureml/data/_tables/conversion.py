@@ -22,6 +22,21 @@ def converted(series, kind, problems):
     return made
 
 
+def typed(frame, types, problems):
+    """The frame with the columns that `types` names converted, and the others with the types that SDK v1 gives."""
+    for name in frame.columns:
+        plain = _plain(frame[name])
+        frame[name] = converted(plain, types[name], problems) if name in types else plain
+    return frame
+
+
+def _plain(series):
+    """Times without a zone, None for null among objects."""
+    if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
+        return naive_times(series)
+    return with_nulls_as_none(series)
+
+
 def with_nulls_as_none(series):
     """The same column, with None for what is missing in it where it holds objects."""
     if series.dtype != object:

@@ -1,9 +1,8 @@
 import json
 
-from azureml.data._tables.conversion import converted
+from azureml.data._tables.conversion import typed
 from azureml.data._tables.first_rows import not_in_encoding, opened_text
 from azureml.data._tables.libraries import pandas_for
-from azureml.data._tables.parquet import plain
 from azureml.data.dataset_error_handling import DatasetExecutionError
 
 _ROWS_AT_ONCE = 20000
@@ -33,10 +32,7 @@ class JsonLinesReader(object):
         return pandas.concat(parts, ignore_index=True, sort=False)
 
     def settled(self, frame):
-        for name in frame.columns:
-            kind = self._form["column_types"].get(name)
-            frame[name] = converted(plain(frame[name]), kind, self._problems) if kind else plain(frame[name])
-        return frame
+        return typed(frame, self._form["column_types"], self._problems)
 
     def _objects(self, path):
         try:

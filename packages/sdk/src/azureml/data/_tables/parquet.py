@@ -1,4 +1,4 @@
-from azureml.data._tables.conversion import converted, naive_times, with_nulls_as_none
+from azureml.data._tables.conversion import typed
 from azureml.data._tables.libraries import pandas_for, parquet_for
 from azureml.data.dataset_error_handling import DatasetExecutionError
 
@@ -22,10 +22,7 @@ class ParquetReader(object):
         return table.to_pandas(ignore_metadata=True, date_as_object=False)
 
     def settled(self, frame):
-        for name in frame.columns:
-            kind = self._form["column_types"].get(name)
-            frame[name] = converted(plain(frame[name]), kind, self._problems) if kind else plain(frame[name])
-        return frame
+        return typed(frame, self._form["column_types"], self._problems)
 
     @staticmethod
     def _table(pyarrow, file, columns, rows):
@@ -37,10 +34,3 @@ class ParquetReader(object):
             count += groups[-1].num_rows
         table = pyarrow.concat_tables(groups) if groups else file.read(columns=columns)
         return table.slice(0, rows)
-
-
-def plain(series):
-    """The column with one of the types that SDK v1 gives: times without a zone, None for null among objects."""
-    if series.dtype.kind == "M" or hasattr(series.dtype, "tz"):
-        return naive_times(series)
-    return with_nulls_as_none(series)
