@@ -30,7 +30,10 @@ def in_new_program(work: Callable[..., None], *arguments: Any) -> None:
     """Run a function of a module in a fresh interpreter: clients of object stores do not survive a fork."""
     process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
     process.start()
-    process.join()
+    try:
+        process.join()
+    finally:
+        process.kill()
     assert process.exitcode == 0
 
 

@@ -26,6 +26,13 @@ def nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     assert [pid for pid in _started if Path(f"/proc/{pid}").exists()] == []
 
 
+@pytest.fixture(autouse=True)
+def a_test_that_fails_leaves_no_mount(tmp_path: Path) -> Iterator[None]:
+    yield
+    for point in reversed(kernel.mounts_below(tmp_path)):
+        kernel.unmount(point)
+
+
 @pytest.fixture
 def store() -> FlakyStore:
     return FlakyStore()
