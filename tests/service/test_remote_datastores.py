@@ -1,12 +1,14 @@
 """Datastores on real servers, through the service."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from runyard.model.data import StoreAccess
 from tests.servers.s3_server import BUCKET, S3Server
+from tests.web.servers import Server
 from tests.wire_client import PREFIX, WireClient
 
 pytestmark = pytest.mark.servers
@@ -109,6 +111,27 @@ def test_a_server_that_went_away_is_told_soon(client, tmp_path):
     client.put(f"{client.here}/datastores/away/files/x", b"x")
     server.kill()
     assert client.refusal("GET", f"{client.here}/datastores/away/files/x")["code"] == "unreachable"
+
+
+def test_a_server_that_never_answers_holds_nobody_up(client):
+    silent = Server()
+    silent.pages["/box/"] = silent.pages["/box"] = lambda line, request: line.stay_silent()
+    settings = {"bucket": "box", "endpoint": silent.url}
+    try:
+        body = {"name": "silent", "kind": "s3", "settings": settings, "skip_validation": True}
+        client.post(f"{client.here}/datastores", body)
+        asked = [threading.Thread(target=client.refusal, args=("GET", f"{client.here}/datastores/silent/files"))]
+        asked[0].start()
+        assert client.ask("GET", f"{PREFIX}/health").status == 200
+        refusal = client.refusal("POST", f"{client.here}/datasets/resolve", {"body": _whole("silent")})
+        asked[0].join()
+    finally:
+        silent.close()
+    assert refusal["code"] == "unreachable"
+
+
+def _whole(datastore: str) -> dict[str, Any]:
+    return {"type": "file", "sources": [{"datastore": datastore, "path": "*"}]}
 
 
 def _keys(server: S3Server) -> dict[str, str]:

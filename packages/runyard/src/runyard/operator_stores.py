@@ -8,8 +8,9 @@ from runyard.model.data import StoreAccess
 
 SETTING = "RUNYARD_DATASTORES"
 _HINT = "Set it to s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///folder."
+_Names = Mapping[str, Mapping[str, tuple[str, ...]]]
 # The names that the stores' own tools read.
-_OPTIONS = {
+_OPTIONS: _Names = {
     "s3": {
         "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
         "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -22,7 +23,7 @@ _OPTIONS = {
     },
     "gcs": {"endpoint": ("STORAGE_EMULATOR_HOST",)},
 }
-_SECRETS = {
+_SECRETS: _Names = {
     "s3": {
         "access_key_id": ("AWS_ACCESS_KEY_ID",),
         "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),

@@ -48,6 +48,12 @@ def output_mechanisms(definition: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def output_options(definition: Mapping[str, Any], name: str, key: str) -> Entry:
+    """One of the additional options of an output, "registrationOptions" or "uploadOptions"; empty where not given."""
+    entry = dict(_section(definition, "outputData", "output")).get(name, {})
+    return _object(_object(entry, "additionalOptions", name), key, name)
+
+
 def settable(name: str) -> bool:
     """Whether a variable of that name can be set for a script without breaking it."""
     return name not in NEVER_SET
@@ -103,7 +109,7 @@ def _outputs(definition: Mapping[str, Any], run_id: str, default_datastore: str)
         if modes[name] == LINK:
             continue
         location = _object(_object(entry, "outputLocation", name), "dataPath", name)
-        upload = _object(_object(entry, "additionalOptions", name), "uploadOptions", name)
+        upload = output_options(definition, name, "uploadOptions")
         destination = _text(location, "relativePath") or DEFAULT_DESTINATION
         filled = destination.replace("{run-id}", run_id).replace("{output-name}", name)
         yield DataItem(

@@ -7,7 +7,7 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.planning.data import LINK, output_mechanisms, plan_data
+from runyard.planning.data import LINK, output_mechanisms, output_options, plan_data
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data_named import default_datastore
 from runyard.services.datasets import Datasets, NewDataset
@@ -74,16 +74,16 @@ class Outputs:
 
 def registration_of(definition: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """What register_on_complete asked for that output. InvalidArgument where it cannot be had."""
-    entry = (definition.get("outputData") or {}).get(name) or {}
-    given = (entry.get("additionalOptions") or {}).get("registrationOptions")
+    given = output_options(definition, name, "registrationOptions")
     if not given:
         return None
-    wanted = given.get("name") if isinstance(given, Mapping) else None
+    wanted = given.get("name")
     if not isinstance(wanted, str):
         raise InvalidArgument(f"register_on_complete of output {name!r} has no name.")
     check_asset_name(AssetKind.DATASET, wanted)
-    if not isinstance(given.get("tags") or {}, Mapping):
-        raise InvalidArgument(f"The tags of register_on_complete of output {name!r} are no object.")
+    for key in ("tags", "datasetRegistrationOptions"):
+        if not isinstance(given.get(key) or {}, Mapping):
+            raise InvalidArgument(f"{key} of register_on_complete of output {name!r} is no object.")
     return given
 
 

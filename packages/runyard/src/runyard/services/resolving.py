@@ -50,7 +50,7 @@ class Resolver:
             is_one_file = len(sources) == 1 and _names_one(sources[0], found)
             folder = _whole(sources, is_one_file)
         files = _ordered(found)
-        kept = files
+        kept: Sequence[FoundFile] = files
         for step in steps_of(body.get("steps") or []) if body.get("type") == "file" else ():
             kept = step(kept)
         return Resolved(kept, is_one_file and bool(kept), folder if len(kept) == len(files) else None)

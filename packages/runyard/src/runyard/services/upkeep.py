@@ -44,11 +44,10 @@ class Upkeep:
         self._caches = caches
 
     def used(self) -> dict[str, int]:
-        """Bytes per part of the home, by its name there."""
+        """Bytes per part of the home, by its name there; what runs have mounted is not the home's."""
         with os.scandir(self._home) as entries:
-            return {
-                entry.name: _bytes_below(Path(entry.path)) for entry in sorted(entries, key=lambda entry: entry.name)
-            }
+            parts = sorted((entry for entry in entries if entry.name != "mounts"), key=lambda entry: entry.name)
+        return {part.name: _bytes_below(Path(part.path)) for part in parts}
 
     def collect(self, older_than: timedelta) -> dict[str, Freed]:
         """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
