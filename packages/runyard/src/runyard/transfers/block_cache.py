@@ -13,7 +13,7 @@ from runyard.environments.durable import locked
 from runyard.model.data import SourceFile
 from runyard.transfers.eviction import Kept, kept_segments, remove, remove_earlier_layout
 from runyard.transfers.segment_writer import Block, SegmentWriter, make_durable, make_segment, path_for_file
-from runyard.transfers.segments import WHOLE_FILE, Key, Place, Segment, this_boot
+from runyard.transfers.segments import MOST_BLOCKS, WHOLE_FILE, Key, Place, Segment, this_boot
 
 _LEAST_SEGMENT_BYTES = 1 << 20
 _USUAL_SEGMENT_BYTES = 64 << 20
@@ -71,7 +71,7 @@ class BlockCache:
 
     def keep(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> None:
         """Never raises: a block that cannot be kept is fetched again when it is needed."""
-        if len(data) > self.limit_bytes or time.monotonic() < self._pause_until:
+        if len(data) > self.limit_bytes or key.block > MOST_BLOCKS or time.monotonic() < self._pause_until:
             return
         with self._writing:
             self._unwritten.append(Block(key, data, is_shared))
@@ -97,8 +97,10 @@ class BlockCache:
         return path_for_file(self._segments_folder)
 
     def keep_whole(self, file: bytes, path: Path) -> None:
+        """OSError when that cannot be."""
         make_segment(path, file)
-        self._look()
+        with self._looking:
+            self._look()
         self.trim()
 
     def lock_for(self, file: bytes) -> Path:
@@ -142,27 +144,28 @@ class BlockCache:
 
     def _find(self, key: Key) -> Place | None:
         place = self._places.get(key)
-        if place is None or time.monotonic() - self._looked_at > _LOOK_SECONDS:
-            if time.monotonic() - self._looked_at > _LOOK_SECONDS_AFTER_MISS:
-                self._look()
+        patience = _LOOK_SECONDS_AFTER_MISS if place is None else _LOOK_SECONDS
+        if time.monotonic() - self._looked_at > patience:
+            with self._looking:
+                if time.monotonic() - self._looked_at > patience:
+                    self._look()
             place = self._places.get(key)
         return place
 
     def _look(self) -> None:
         """Learn what other processes kept and removed since."""
-        with self._looking:
-            self._looked_at = time.monotonic()
-            here = {one.path.name: one.path for one in kept_segments(self._segments_folder)}
-            for name, path in here.items():
-                segment = self._segments.setdefault(name, Segment(path))
-                # The one that is written here is known better than its index tells.
-                if self._writer is None or segment is not self._writer.segment:
-                    with suppress(OSError):
-                        self._places.update(segment.new_places())
-            gone = {self._segments.pop(name) for name in self._segments.keys() - here.keys()}
-            if gone:
-                for key in [key for key, place in self._places.copy().items() if place.segment in gone]:
-                    self._places.pop(key, None)
+        self._looked_at = time.monotonic()
+        here = {one.path.name: one.path for one in kept_segments(self._segments_folder)}
+        for name, path in here.items():
+            segment = self._segments.setdefault(name, Segment(path))
+            # The one that is written here is known better than its index tells.
+            if self._writer is None or segment is not self._writer.segment:
+                with suppress(OSError):
+                    self._places.update(segment.new_places())
+        gone = {self._segments.pop(name) for name in self._segments.keys() - here.keys()}
+        if gone:
+            for key in [key for key, place in self._places.copy().items() if place.segment in gone]:
+                self._places.pop(key, None)
 
     def _write(self) -> None:
         blocks, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
@@ -179,6 +182,8 @@ class BlockCache:
                 return writer
             writer.seal()
             writer.close()
+        elif writer is not None:
+            self._is_seal_due = False  # the parent's timer did not come along
         self._writer = None
         self._settle()
         self.trim(self._segment_bytes)

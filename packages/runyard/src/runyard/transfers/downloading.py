@@ -39,7 +39,7 @@ def download(
     """
     downloads = _Downloads(stores, cache, progress, threads)
     try:
-        run_all(downloads.tasks(items), max(1, min(threads, len(items) * threads)))
+        run_all(downloads.tasks(items), threads)
     except (StorageFull, SourceChanged):
         downloads.abandon()
         raise

@@ -116,11 +116,11 @@ class PartialFile:
             self._marks = _opened(self._marks_path)
             fcntl.flock(self._marks, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._fd = _opened(self._path)
+        _check_room(self._target.parent, self._size - os.fstat(self._fd).st_blocks * 512)
         if os.fstat(self._fd).st_size != self._size or os.fstat(self._marks).st_size != self._count:
             for fd, size in ((self._marks, self._count), (self._fd, self._size)):
                 os.ftruncate(fd, 0)
                 os.ftruncate(fd, size)
-        _check_room(self._target.parent, self._size - os.fstat(self._fd).st_blocks * 512)
 
     def _remove_others(self) -> None:
         """What earlier tries for other versions of the file left here."""

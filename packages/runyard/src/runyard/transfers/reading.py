@@ -48,7 +48,7 @@ class Reader:
         if start < 0 or length < 0:
             raise InvalidArgument(f"start and length must not be negative, got {start} and {length}.")
         store = store_of(self._stores, file)
-        if file.size is None or not file.is_ranged:
+        if file.size is None or not (file.is_ranged or store.local_root):
             return self._read_whole(file, store, start, length)
         end = min(start + length, file.size)
         if start >= end:

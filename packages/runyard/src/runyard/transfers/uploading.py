@@ -1,9 +1,10 @@
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from runyard.model.data import StoredFile
 from runyard.ports.data import DataStore, Progress, PutsMany
+from runyard.transfers.workers import run_all
 
 
 def upload(
@@ -16,9 +17,10 @@ def upload(
     """
     if isinstance(store, PutsMany):
         return store.put_many([(path, source) for source, path in items], overwrite=overwrite, progress=progress)
-    with ThreadPoolExecutor(min(threads, max(len(items), 1)), "data-upload") as pool:
-        puts = [pool.submit(store.put, path, source, overwrite=overwrite, progress=progress) for source, path in items]
-        try:
-            return [put.result() for put in puts]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    stored: dict[str, StoredFile] = {}
+
+    def put(source: Path, path: str) -> None:
+        stored[path] = store.put(path, source, overwrite=overwrite, progress=progress)
+
+    run_all((partial(put, source, path) for source, path in items), min(threads, len(items)))
+    return [stored[path] for _, path in items]
