@@ -8,7 +8,7 @@ from runyard.datastores import open_store
 from runyard.model.data import NetworkRules, StoreAccess
 from tests.mounting.attempt_mounts import AttemptMounts
 from tests.mounting.children import in_new_program
-from tests.servers.s3_server import BUCKET, S3Server
+from tests.servers.azurite_server import ACCOUNT, AzuriteServer
 
 pytestmark = pytest.mark.servers
 
@@ -60,10 +60,12 @@ def test_what_a_script_writes_on_an_object_store_is_there_for_the_next(
 
 
 def write_while_the_store_is_away(root: Path) -> None:
-    server = S3Server(root, checks_signatures=False)
+    server = AzuriteServer(root)
     server.start()
-    keys = {"access_key_id": server.key_id, "secret_access_key": server.key}
-    attempt = AttemptMounts(root, StoreAccess("s3", BUCKET, {"endpoint": server.endpoint}, keys))
+    server.make_container("models")
+    server.settle()
+    options = {"account_name": ACCOUNT, "endpoint": server.endpoint}
+    attempt = AttemptMounts(root, StoreAccess("azure", "models", options, {"account_key": server.key}))
     out = attempt.writable()
     attempt.start(out)
     try:
