@@ -10,6 +10,7 @@ import json
 import os
 import select
 import socket
+import sys
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ def mirrored(shared: Path, certificates: Path) -> Iterator[dict[str, str]]:
     """Serve the mirror on a free port of loopback; give the variables that lead a client to it."""
     tool = _load(shared / "tools" / "mirror_proxy.py")
     addresses = shared / "data" / "mirror.json"
-    proxy = tool.Proxy(("127.0.0.1", 0), _handler(tool.Handler, _hosts(addresses)))
+    proxy = _proxy(tool.Proxy)(("127.0.0.1", 0), _handler(tool.Handler, _hosts(addresses)))
     proxy.mirror, proxy.authority = tool.Mirror(addresses), tool.Authority(certificates)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
     try:
@@ -54,6 +55,16 @@ def _variables(proxy: str, bundle: Path) -> dict[str, str]:
     variables |= {name.upper(): value for name, value in variables.items()}
     certificates = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
     return variables | dict.fromkeys(certificates, str(bundle))
+
+
+def _proxy(mirror_proxy: type[Any]) -> type[Any]:
+    class Proxy(mirror_proxy):  # type: ignore[misc]
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Quiet about clients that hang up: a reader may want the beginning of a file alone."""
+            if not isinstance(sys.exception(), ConnectionError):
+                super().handle_error(request, client_address)
+
+    return Proxy
 
 
 def _handler(mirror_handler: type[Any], mirrored_hosts: set[str]) -> type[Any]:

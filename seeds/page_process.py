@@ -88,11 +88,13 @@ class _Prerequisites:
 
 def lay_out(page: Page, folder: Path) -> None:
     """Put the files that the pages expect, and the workspace's config.json, into the page's folder."""
-    for source in ("tf1_mnist/tf_mnist.py", "tf1_mnist/utils.py", "chainer_mnist/chainer_mnist.py"):
+    for source in ("tf1_mnist/utils.py", "chainer_mnist/chainer_mnist.py"):
         shutil.copy(EXAMPLES / source, folder)
     shutil.copytree(FILES, folder, dirs_exist_ok=True)
-    for name in ("tf_mnist.py", "utils.py"):
+    for name in ("tf_mnist.py", "utils.py", "mounted_data.py"):
         shutil.copy(folder / name, folder / "tf-mnist")
+    shutil.copy(EXAMPLES / "tf1_mnist" / "tf_mnist.py", folder / "tf-mnist" / "train_mnist.py")
+    shutil.copy(folder / "mounted_data.py", folder / "my-sklearn-proj")
     for block in page.blocks:
         if block.runs_inside_a_script:
             (folder / "tf-mnist" / "page_block.txt").write_text(block.code, encoding="utf-8")

@@ -7,6 +7,7 @@ import os
 
 import joblib
 import numpy as np
+from mounted_data import log_where_it_lies
 from sklearn.linear_model import LogisticRegression
 
 from azureml.core import Run
@@ -31,6 +32,7 @@ def main():
     parser.add_argument("--data-folder", required=True)
     parser.add_argument("--regularization", type=float, default=0.8)
     args = parser.parse_args()
+    log_where_it_lies(args.data_folder)
     train_x, train_y = load(args.data_folder, "train", TRAINED_ON)
     test_x, test_y = load(args.data_folder, "t10k", TESTED_ON)
     model = LogisticRegression(C=1.0 / args.regularization, max_iter=30)
