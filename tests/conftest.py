@@ -12,6 +12,7 @@ from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.node.agent_socket import ask_agent
 from tests.wire_client import WireClient
 
+pytest_plugins = ["tests.leftovers"]
 _numbers = itertools.count(1)
 
 

@@ -1,0 +1,58 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runyard.mounting import kernel
+from tests.mount_tables import mounted_anywhere
+
+ROOT = Path(__file__).parents[1]
+LEAVES = {
+    "temporary file": "os.close(tempfile.mkstemp()[0])",
+    "temporary folder of a child": "subprocess.run(['mktemp', '-d'], check=True)",
+    "process": "subprocess.Popen(['sleep', '300'], cwd='/', start_new_session=True)",
+    "process that has a file of the session open": (
+        "subprocess.Popen(['sleep', '301'], cwd='/', env={}, stdin=open(tmp_path / 'file', 'w+'))"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LEAVES)
+def test_a_session_that_leaves_something_behind_fails_and_names_it(tmp_path: Path, what: str) -> None:
+    ended = session(tmp_path, LEAVES[what])
+    pids = [int(pid) for pid in re.findall(r"^process (\d+): sleep 30", ended.stdout, re.MULTILINE)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "left behind by this session" in ended.stdout
+    assert "1 passed" in ended.stdout
+    assert len(pids) == what.startswith("process")
+
+
+def test_a_session_that_leaves_a_mount_behind_fails_and_names_it(tmp_path: Path) -> None:
+    bind = f"kernel.bind(Path({str(tmp_path)!r}), tmp_path / 'mounted', read_only=True)"
+    ended = session(tmp_path, f"from runyard.mounting import kernel; from pathlib import Path; {bind}")
+    for point in reversed(kernel.mounts_below(tmp_path)):
+        kernel.unmount(point)
+    assert mounted_anywhere(tmp_path) == []
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
+    assert re.search(r"^mount .*/mounted ", ended.stdout, re.MULTILINE)
+
+
+def test_a_session_that_cleans_up_passes(tmp_path: Path) -> None:
+    ended = session(tmp_path, "tempfile.TemporaryDirectory().cleanup(); subprocess.run(['sleep', '0'])")
+    assert ended.returncode == pytest.ExitCode.OK
+    assert "left behind" not in ended.stdout
+
+
+def session(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+    """Tests of their own with this one test."""
+    file = folder / "test_one.py"
+    file.write_text(f"import os, subprocess, tempfile\ndef test_one(tmp_path):\n    {test}\n")
+    options = [f"--basetemp={folder / 'base'}", "--ending-seconds=0.2", "--confcutdir", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.leftovers", "-p", "no:cacheprovider", *options, str(file)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
