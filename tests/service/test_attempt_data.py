@@ -208,7 +208,8 @@ def test_a_dataset_knows_its_runs_and_the_models_that_came_of_them(client, datas
     files = {"files": [["m", blob, 7, 0o644]]}
     for name, more in (("by-run", {"run_id": attempt.run_id}), ("named", {"datasets": [["training", dataset["id"]]]})):
         client.post(f"{client.here}/assets/models", {"name": name, "body": {**files, **more}})
-    client.post(f"{client.here}/assets/models", {"name": "other", "body": files})
+    for name, odd in (("other", None), ("odd", 7), ("odder", [7, ["a"], {}])):
+        client.post(f"{client.here}/assets/models", {"name": name, "body": {**files, "datasets": odd}})
     lineage = client.get(f"{client.here}/datasets/by-id/{dataset['id']}/lineage")
     (run,) = lineage["runs"]
     assert (run["run_id"], run["experiment"], run["direction"]) == (attempt.run_id, "probe", "input")

@@ -105,11 +105,13 @@ def test_a_container_is_made_where_that_is_asked_for(client, azurite_access):
 
 def test_a_server_that_went_away_is_told_soon(client, tmp_path):
     server = S3Server(tmp_path)
-    server.start()
-    access = StoreAccess("s3", BUCKET, {"endpoint": server.endpoint}, _keys(server))
-    client.post(f"{client.here}/datastores", {"name": "away", **_asked(access)})
-    client.put(f"{client.here}/datastores/away/files/x", b"x")
-    server.kill()
+    try:
+        server.start()
+        access = StoreAccess("s3", BUCKET, {"endpoint": server.endpoint}, _keys(server))
+        client.post(f"{client.here}/datastores", {"name": "away", **_asked(access)})
+        client.put(f"{client.here}/datastores/away/files/x", b"x")
+    finally:
+        server.kill()
     assert client.refusal("GET", f"{client.here}/datastores/away/files/x")["code"] == "unreachable"
 
 

@@ -142,6 +142,7 @@ class Data:
     """The services around data."""
 
     vault: Vault
+    stores: OpenStores
     datastores: Datastores
     store_files: StoreFiles
     datasets: Datasets
@@ -160,6 +161,7 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock)
     return Data(
         vault=vault,
+        stores=stores,
         datastores=Datastores(assets, workspaces, vault, stores, network, settings),
         store_files=files,
         datasets=datasets,
@@ -233,7 +235,7 @@ def _asset_rules(base: Foundation, data: Data, files: RunFiles, mover: RunMover)
         AssetKind.MODEL: ModelKind(files, base.blobs),
         AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetRules(),
-        AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault),
+        AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault, data.stores),
         AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, mover),
     }
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from runyard.model.nodes import Node
 from runyard.model.plan import DataItem, EnvironmentSpec
 from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.planning.data import plan_data
 from runyard.planning.environment import plan_environment
 from runyard.planning.gpus import Gpu, GpuShare, share_gpus
 from runyard.planning.launch import Resources, plan_preparation, plan_run
@@ -12,7 +11,7 @@ from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Engine
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
-from runyard.services.data_named import default_datastore, require_data
+from runyard.services.data_named import planned_data, require_data
 from runyard.services.tokens import Tokens
 
 
@@ -81,7 +80,7 @@ class Launching:
 
     def _data(self, run: RunRecord) -> tuple[DataItem, ...]:
         assets = self._around.assets
-        items = plan_data(run.definition, run.id, default_datastore(assets, run.workspace))
+        items = planned_data(assets, run.workspace, run.id, run.definition)
         require_data(assets, run.workspace, items)
         return items
 

@@ -22,8 +22,7 @@ class RunWire:
         shown["definition"] = run.definition
         shown["environment_lock"] = run.environment_lock
         shown["phases"] = self._services.runs.history(run).phases
-        shown["inputs"] = self._services.lineage.inputs(run.id)
-        shown["outputs"] = self._services.lineage.outputs(run.id)
+        shown["inputs"], shown["outputs"] = self._services.lineage.of_run(run.id)
         shown["log_files"] = self._services.runs.log_paths(run.id)
         if metrics:
             shown["metrics"] = self._services.metrics.last_values(run.id)

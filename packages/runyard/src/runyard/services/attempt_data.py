@@ -6,9 +6,8 @@ from runyard.model.assets import Asset
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunRecord
-from runyard.planning.data import plan_data
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import default_datastore
+from runyard.services.data_named import planned_data
 from runyard.services.datasets import Datasets
 from runyard.services.lineage import Lineage
 from runyard.services.network import Network
@@ -41,7 +40,7 @@ class AttemptData:
         run = self._runs.get(run_of(attempt_id))
         if run.status.is_terminal:
             raise Conflict(f"Run {run.id} has ended as {run.status}; no data is brought to it any more.")
-        items = plan_data(run.definition, run.id, default_datastore(self._assets, run.workspace))
+        items = planned_data(self._assets, run.workspace, run.id, run.definition)
         rules = self._network.for_run(run.definition)
         found = {} if stores_alone else self._found(run, items, rules)
         return self._reachable(run.workspace, found, {item.datastore for item in items if item.datastore}, rules)

@@ -1,15 +1,25 @@
-"""Whether the datasets and datastores that something names are in its workspace."""
+"""The datasets and datastores that a run definition names, and whether they are in its workspace."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.plan import DataItem
+from runyard.planning.data import plan_data
 from runyard.ports.stores import AssetStore
 from runyard.services.workspaces import DEFAULT_DATASTORE
 
 
-def default_datastore(assets: AssetStore, workspace: str) -> str:
+def planned_data(
+    assets: AssetStore, workspace: str, run_id: str, definition: Mapping[str, Any]
+) -> tuple[DataItem, ...]:
+    """As `plan_data`, with the workspace's default datastore where one is needed."""
+    default = _default_datastore(assets, workspace) if definition.get("outputData") else DEFAULT_DATASTORE
+    return plan_data(definition, run_id, default)
+
+
+def _default_datastore(assets: AssetStore, workspace: str) -> str:
     for store in assets.list(workspace, AssetKind.DATASTORE):
         if store.body.get("is_default"):
             return store.name

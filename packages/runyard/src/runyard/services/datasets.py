@@ -8,6 +8,7 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.data import NetworkRules
 from runyard.model.names import check_asset_name
 from runyard.planning.data_steps import FoundFile
+from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
 from runyard.services.content import Content
@@ -58,7 +59,7 @@ class Datasets:
     ) -> None:
         self._assets, self._workspaces, self._stores, self._files = assets, workspaces, stores, files
         self._pins, self._network, self._resolver = pins, network, Resolver(stores)
-        self._recent: Recent[str, dict[str, FoundFile]] = Recent(REMEMBERED_DATASETS, REMEMBERED_SECONDS)
+        self._recent: Recent[tuple[str, str], dict[str, FoundFile]] = Recent(REMEMBERED_DATASETS, REMEMBERED_SECONDS)
         # One service owns a home, so a lock in it is enough to keep versions apart.
         self._writing = threading.Lock()
 
@@ -97,7 +98,7 @@ class Datasets:
     def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
         """The files of a saved one."""
         resolved = self._resolver.resolve(dataset.workspace, dataset.body, rules)
-        self._recent.put(dataset.id, {file.source.path: file for file in resolved.files})
+        self._recent.put((dataset.workspace, dataset.id), {file.source.path: file for file in resolved.files})
         return Seen(resolved, self._pins.changes(dataset.body.get("pin"), resolved.files))
 
     def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
@@ -107,28 +108,16 @@ class Datasets:
         """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
         it is remote, reading it is SourceChanged."""
         rules = self._network.for_request({})
-        dataset = self.get(workspace, dataset_id)
-        found = (self._recent.get(dataset_id) or {}).get(path)
-        if found is None or self._is_stale(workspace, found, rules):
-            self.look(dataset, rules)
-            found = (self._recent.get(dataset_id) or {}).get(path)
+        found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
+        if found is not None:
+            store = self._stores.open(workspace, found.source.store, rules)
+            if not _is_stale(store, found):
+                return self._files.content(store, found.stored)
+        self.look(self.get(workspace, dataset_id), rules)
+        found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
-        return self._content(workspace, found, rules)
-
-    def _is_stale(self, workspace: str, file: FoundFile, rules: NetworkRules) -> bool:
-        """Looked at on this machine's disks alone: elsewhere that would double the requests of a download."""
-        store = self._stores.open(workspace, file.source.store, rules)
-        if store.local_root is None:
-            return False
-        try:
-            return store.stat(file.source.key).etag != file.source.etag
-        except NotFound:
-            return True
-
-    def _content(self, workspace: str, file: FoundFile, rules: NetworkRules) -> Content:
-        store = self._stores.open(workspace, file.source.store, rules)
-        return self._files.content(store, file.stored)
+        return self._files.content(self._stores.open(workspace, found.source.store, rules), found.stored)
 
     def _latest(self, workspace: str, name: str) -> Asset | None:
         try:
@@ -153,6 +142,16 @@ class DatasetRules(PlainKind):
                 hint="Register a new version, with create_new_version=True.",
             )
         return {**checked, "pin": seen.body["pin"]} if seen.body.get("pin") else checked
+
+
+def _is_stale(store: DataStore, file: FoundFile) -> bool:
+    """Looked at on this machine's disks alone: elsewhere that would double the requests of a download."""
+    if store.local_root is None:
+        return False
+    try:
+        return store.stat(file.source.key).etag != file.source.etag
+    except NotFound:
+        return True
 
 
 def _says_the_same(there: Mapping[str, Any], body: Mapping[str, Any]) -> bool:

@@ -94,6 +94,7 @@ class Datastores:
             if there is None:
                 return self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})
             stored = self._assets.replace(there, body, there.tags)
+        self._stores.forget(workspace, name)
         forget_credentials(self._vault, there)
         return stored
 
@@ -154,8 +155,8 @@ class DatastoreRules(PlainKind):
 
     is_versioned = False
 
-    def __init__(self, assets: AssetStore, vault: Vault) -> None:
-        self._assets, self._vault = assets, vault
+    def __init__(self, assets: AssetStore, vault: Vault, stores: OpenStores) -> None:
+        self._assets, self._vault, self._stores = assets, vault, stores
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         raise InvalidArgument("A datastore is registered at POST /datastores.", hint="Use Datastore.register_...().")
@@ -184,6 +185,7 @@ class DatastoreRules(PlainKind):
             )
 
     def deleted(self, asset: Asset) -> None:
+        self._stores.forget(asset.workspace, asset.name)
         forget_credentials(self._vault, asset)
 
 

@@ -68,19 +68,20 @@ class Lineage:
     def wrote(self, run_id: RunId, output_name: str, dataset: Asset, mode: str) -> None:
         self._uses.record([self._use(run_id, Direction.OUTPUT, output_name, dataset, mode)])
 
-    def inputs(self, run_id: RunId) -> Sequence[InputShown]:
-        return [
+    def of_run(self, run_id: RunId) -> tuple[Sequence[InputShown], Sequence[OutputShown]]:
+        """What it read, and what it wrote."""
+        uses = self._uses.of_run(run_id)
+        inputs = [
             InputShown(use.dataset_id, use.dataset_name, use.dataset_version, use.name, use.mode)
-            for use in self._uses.of_run(run_id)
+            for use in uses
             if use.direction is Direction.INPUT
         ]
-
-    def outputs(self, run_id: RunId) -> Sequence[OutputShown]:
-        return [
+        outputs = [
             OutputShown(use.dataset_id, use.dataset_name, use.dataset_version, use.name)
-            for use in self._uses.of_run(run_id)
+            for use in uses
             if use.direction is Direction.OUTPUT
         ]
+        return inputs, outputs
 
     def of_dataset(self, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
         """The runs that read or wrote it, and the models of those runs or registered as trained on it."""
@@ -108,5 +109,7 @@ class Lineage:
 
 
 def _is_trained_on(model: Asset, dataset_id: str) -> bool:
-    named = model.body.get("datasets") or ()
-    return any(isinstance(pair, list) and len(pair) == 2 and pair[1] == dataset_id for pair in named)
+    """Its `datasets` are pairs of a scenario and an id; anybody may have written them otherwise."""
+    named = model.body.get("datasets")
+    pairs = named if isinstance(named, list) else ()
+    return any(isinstance(pair, list) and len(pair) == 2 and pair[1] == dataset_id for pair in pairs)

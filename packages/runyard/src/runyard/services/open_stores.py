@@ -12,9 +12,11 @@ from runyard.model.names import check_asset_name, check_workspace_name
 from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
 from runyard.services.datastore_kinds import KINDS, WORKSPACE_KIND
+from runyard.services.recent import Recent
 from runyard.services.secrets import Vault
 
 MOST_KEPT_OPEN = 64
+REMEMBERED_SECONDS = 2.0
 _WEB_ACCESS = StoreAccess("web", "")
 CREDENTIALS_KEY = "credentials_id"
 """In a datastore's body: under which name of the vault its credentials lie."""
@@ -29,6 +31,7 @@ class OpenStores:
 
     def __init__(self, assets: AssetStore, vault: Vault, own: StoreAccess) -> None:
         self._assets, self._vault, self._own = assets, vault, own
+        self._recent: Recent[tuple[str, str], Asset] = Recent(MOST_KEPT_OPEN, REMEMBERED_SECONDS)
         self._open: OrderedDict[Hashable, DataStore] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -70,7 +73,18 @@ class OpenStores:
             Path(root).mkdir(parents=True, exist_ok=True)
         return StoreAccess(own.kind, root, own.options, own.secrets)
 
+    def forget(self, workspace: str, name: str) -> None:
+        """It was changed or unregistered."""
+        self._recent.drop((workspace, name))
+
     def _asset(self, workspace: str, name: str) -> Asset:
+        found = self._recent.get((workspace, name))
+        if found is None:
+            found = self._read_asset(workspace, name)
+            self._recent.put((workspace, name), found)
+        return found
+
+    def _read_asset(self, workspace: str, name: str) -> Asset:
         check_workspace_name(workspace)
         check_asset_name(AssetKind.DATASTORE, name)
         try:

@@ -7,9 +7,9 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunId, RunRecord
-from runyard.planning.data import LINK, output_mechanisms, output_options, plan_data
+from runyard.planning.data import LINK, output_mechanisms, output_options
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import default_datastore
+from runyard.services.data_named import planned_data
 from runyard.services.datasets import Datasets, NewDataset
 from runyard.services.lineage import Lineage
 from runyard.services.tokens import run_of
@@ -57,7 +57,7 @@ class Outputs:
         return dataset
 
     def _item(self, run: RunRecord, name: str) -> DataItem:
-        items = plan_data(run.definition, run.id, default_datastore(self._assets, run.workspace))
+        items = planned_data(self._assets, run.workspace, run.id, run.definition)
         for item in items:
             if item.kind == "output" and item.name == name:
                 return item
@@ -65,7 +65,7 @@ class Outputs:
         raise NotFound(f"Run {run.id} has no output {ascii(name)[:80]}. Known: {known}.")
 
     def _recorded(self, run: RunRecord, name: str) -> Asset | None:
-        for output in reversed(self._lineage.outputs(RunId(run.id))):
+        for output in reversed(self._lineage.of_run(run.id)[1]):
             if output.output_name == name:
                 with suppress(NotFound):  # unregistered meanwhile
                     return self._datasets.get(run.workspace, output.dataset_id)

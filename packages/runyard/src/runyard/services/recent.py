@@ -23,6 +23,10 @@ class Recent(Generic[Key, Value]):
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
+    def drop(self, key: Key) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+
     def get(self, key: Key) -> Value | None:
         with self._lock:
             until, value = self._kept.get(key, (0.0, None))

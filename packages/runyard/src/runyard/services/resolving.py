@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from runyard.errors import InvalidArgument, NotFound
+from runyard.errors import InvalidArgument, NotFound, Unreachable
 from runyard.model.data import WEB, DatasetFiles, NetworkRules, SourceFile, StoredFile
 from runyard.planning.data_layout import path_in_dataset, stored_path
 from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
 from runyard.planning.data_steps import FoundFile, steps_of
 from runyard.ports.data import DataStore
-from runyard.services.deadline import bounded
+from runyard.services.deadline import LISTING_SECONDS, bounded
 from runyard.services.open_stores import OpenStores
 
 ASKERS = 16
@@ -61,10 +61,14 @@ class Resolver:
         asked = unique[:most]
         with ThreadPoolExecutor(min(ASKERS, len(asked))) as askers:
             try:
-                seen = list(askers.map(store.stat, asked))
-            except BaseException:
+                seen = list(askers.map(store.stat, asked, timeout=LISTING_SECONDS))
+            except TimeoutError:
+                raise Unreachable(
+                    f"Asking for {len(asked):,} addresses took longer than {LISTING_SECONDS:.0f} seconds.",
+                    hint="Make several datasets of them.",
+                ) from None
+            finally:
                 askers.shutdown(wait=False, cancel_futures=True)
-                raise
         return [_found(path_in_dataset(unique, url), WEB, url, file) for url, file in zip(asked, seen, strict=True)]
 
     def _of_datastore(

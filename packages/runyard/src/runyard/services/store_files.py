@@ -98,6 +98,9 @@ class StoreFiles:
 
     def _parts(self, store: DataStore, file: StoredFile, start: int, length: int) -> Iterator[bytes | memoryview]:
         """A few parts are asked for ahead of the one that is being sent."""
+        if length <= PART_BYTES:
+            yield store.read(file.path, start, length, etag=file.etag)
+            return
         waiting: deque[Future[bytes | memoryview]] = deque()
         ends = start + length
         try:

@@ -7,12 +7,12 @@ from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_experiment_name, check_run_id
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
-from runyard.planning.data import dataset_inputs, output_mechanisms, plan_data
+from runyard.planning.data import dataset_inputs, output_mechanisms
 from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import default_datastore, require_data, require_dataset
+from runyard.services.data_named import planned_data, require_data, require_dataset
 from runyard.services.definition import check_nodes, check_script, target_of
 from runyard.services.lineage import Lineage
 from runyard.services.outputs import registration_of
@@ -118,7 +118,7 @@ class Submissions:
 
     def _check_data(self, workspace: str, asked: Submission) -> None:
         """What is not there, or cannot be registered at the end, is refused before anything waits for it."""
-        items = plan_data(asked.definition, asked.run_id, default_datastore(self._assets, workspace))
+        items = planned_data(self._assets, workspace, asked.run_id, asked.definition)
         require_data(self._assets, workspace, items)
         for name, (dataset_id, _) in dataset_inputs(asked.definition).items():
             require_dataset(self._assets, workspace, name, dataset_id)
