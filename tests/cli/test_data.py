@@ -108,10 +108,11 @@ def test_a_mount_lasts_until_its_input_ends(shell, petals, tmp_path):
     ) as process:
         assert process.stdout
         assert process.stdin
-        assert json.loads(process.stdout.readline()) == {"mounted": str(place)}
+        assert json.loads(process.stdout.readline()) == {"mounted": str(place), "size": 3}
         assert (place / "2.txt").read_text(encoding="utf-8") == "2"
         with pytest.raises(OSError, match="Read-only"):
             (place / "new.txt").write_text("no", encoding="utf-8")
+        assert json.loads(process.stdout.readline()) == {"read": 1}
         process.stdin.close()
         assert process.wait(30) == 0
     assert not os.path.ismount(place)

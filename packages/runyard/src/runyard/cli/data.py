@@ -155,15 +155,21 @@ def mount(
     data = _access(service, root, dataset)
     place = _empty_folder(mount_point)
 
+    files = _wanted(data).files
+    wanted = ReadOnlyMount(place, files, dataset["name"] or "data")
+    size = sum(file.size or 0 for file in files)
+    life = sys.stdin.fileno() if not sys.stdin.isatty() else _never_ending()
+
     def say_ready() -> None:
         if output is Format.JSON:
-            print_json_line({"mounted": str(place)})
+            print_json_line({"mounted": str(place), "size": size})
         else:
             print(f"{dataset['name'] or dataset['id']} is mounted at {place}. Ctrl-C unmounts it.", flush=True)
 
-    wanted = ReadOnlyMount(place, _wanted(data).files, dataset["name"] or "data")
-    life = sys.stdin.fileno() if not sys.stdin.isatty() else _never_ending()
-    serve_mount(wanted, data.stores, data.network, home() / "data-cache", life=life, ready=say_ready)
+    with _json_lines() if output is Format.JSON else _bar("Read for the first time", size) as progress:
+        serve_mount(
+            wanted, data.stores, data.network, home() / "data-cache", life=life, ready=say_ready, progress=progress
+        )
 
 
 def _find(service: Service, name: str, version: int | None, workspace: str | None) -> tuple[str, dict[str, Any]]:
@@ -244,6 +250,12 @@ def _never_ending() -> int:
     """A pipe whose write end this process keeps: in a terminal only Ctrl-C ends a mount."""
     read_end, _ = os.pipe()
     return read_end
+
+
+@contextmanager
+def _json_lines() -> "Iterator[Progress]":
+    """For a program that mounts through this one: how many bytes were read for the first time."""
+    yield lambda size: print_json_line({"read": size}) if size else None
 
 
 @contextmanager

@@ -25,6 +25,10 @@ class MountLog:
         with self._lock:
             self._say(" ".join(text.splitlines()))
 
+    def line_if_any(self, text: str) -> None:
+        if text:
+            self.line(text)
+
     def trouble(self, text: str) -> None:
         now = time.monotonic()
         with self._lock:

@@ -14,8 +14,9 @@ from runyard.mounting.errors import MountUnavailable
 from runyard.mounting.log import MountLog, Say, lines_to
 from runyard.mounting.mounts import Mount
 from runyard.mounting.session import MountSession
+from runyard.ports.data import Progress
 
-_TICK_MILLISECONDS = 1000
+_TICK_MILLISECONDS = 500
 _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -63,10 +64,12 @@ def serve_mount(
     life: int,
     ready: Callable[[], None],
     say: Say | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The same for one mount in this process, which must have no use for SIGTERM, SIGINT and SIGHUP: they end it, as
-    the end of `life` does. `ready` is called once the mount can be used. Returns what `report` would hold."""
-    session = MountSession(stores, rules, cache, MountLog(say or lines_to(sys.stderr.fileno())))
+    the end of `life` does. `ready` is called once the mount can be used. With `progress`, which is told of bytes that
+    are read for the first time, no lines tell of them. Returns what `report` would hold."""
+    session = MountSession(stores, rules, cache, MountLog(say or lines_to(sys.stderr.fileno())), progress)
     with _EndingSignals() as signals:
         session.mount_all([mount])
         ready()

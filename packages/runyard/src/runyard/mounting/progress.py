@@ -16,11 +16,15 @@ class ReadProgress:
             self._of_file[node] = seen + more
             self.bytes += more
 
+    def more(self) -> int:
+        """How many bytes have been read since this was asked last."""
+        before, self._shown = self._shown, self.bytes
+        return self._shown - before
+
     def news(self) -> str:
         """A line when more has been read since the last one, else ""."""
-        if self.bytes == self._shown:
+        if not self.more():
             return ""
-        self._shown = self.bytes
         whole = "" if self._total is None else f" of {megabytes(max(self._total, self.bytes))}"
         return f"{self._name}: {megabytes(self.bytes)}{whole} read"
 

@@ -18,6 +18,7 @@ from runyard.mounting.read_only_tree import ReadOnlyTree
 from runyard.mounting.server import REQUEST_BYTES, FuseServer
 from runyard.mounting.staging import Staging
 from runyard.mounting.writable_tree import WritableTree
+from runyard.ports.data import Progress
 from runyard.transfers import BlockCache, Reader, cache_limit
 
 _PROGRESS_SECONDS = 5.0
@@ -36,12 +37,19 @@ class _Served:
 class MountSession:
     """All mounts of one process: one reader, so one set of connections and one cache for them."""
 
-    def __init__(self, stores: Mapping[str, StoreAccess], rules: NetworkRules, cache: Path, log: MountLog) -> None:
+    def __init__(
+        self,
+        stores: Mapping[str, StoreAccess],
+        rules: NetworkRules,
+        cache: Path,
+        log: MountLog,
+        progress: Progress | None = None,
+    ) -> None:
         self._stores = {name: open_store(access, rules) for name, access in stores.items()}
         self._cache = BlockCache(cache, cache_limit(cache), log.line)
         self._reader = Reader(self._cache, self._stores)
         self._staging = Staging(cache / "written")
-        self._log = log
+        self._log, self._progress = log, progress
         self._served: list[_Served] = []
         self._told_at = time.monotonic()
 
@@ -58,7 +66,7 @@ class MountSession:
         """What must be done now and then, about every second."""
         for served in self._served:
             served.server.release_killed()
-        if time.monotonic() - self._told_at >= _PROGRESS_SECONDS:
+        if self._progress or time.monotonic() - self._told_at >= _PROGRESS_SECONDS:
             self._told_at = time.monotonic()
             self._tell_progress()
 
@@ -102,9 +110,12 @@ class MountSession:
 
     def _tell_progress(self) -> None:
         for served in self._served:
-            for line in (served.progress.news(), served.tree.news() if isinstance(served.tree, WritableTree) else ""):
-                if line:
-                    self._log.line(line)
+            if self._progress:
+                self._progress(served.progress.more())
+            else:
+                self._log.line_if_any(served.progress.news())
+            if isinstance(served.tree, WritableTree):
+                self._log.line_if_any(served.tree.news())
 
 
 def _lost(served: _Served) -> list[str]:

@@ -19,6 +19,7 @@ def start_mount(dataset, mount_point):
     if not mount.is_there():
         mount.stop()
         raise MountFailed("Mounting failed: %s" % mount.last_words())
+    mount.show_first_reads(dataset.name or "data")
     return mount
 
 
@@ -33,6 +34,7 @@ class _Mount(object):
         from runyard_sdk.home import home_folder
         from runyard_sdk.start import executable, program_variables
         self._said = tempfile.TemporaryFile()
+        self._size, self._watching = None, None
         try:
             self._process = subprocess.Popen(
                 [executable(home_folder()), "data", "mount", "--workspace", workspace_name, "-o", "json", dataset_id,
@@ -44,9 +46,24 @@ class _Mount(object):
     def is_there(self):
         """Wait until the files are mounted, or the process has given up."""
         try:
-            return "mounted" in json.loads(self._process.stdout.readline().decode("utf-8"))
+            answer = json.loads(self._process.stdout.readline().decode("utf-8"))
         except ValueError:
             return False
+        self._size = answer.get("size")
+        return "mounted" in answer
+
+    def show_first_reads(self, title):
+        """A bar for what is fetched while it is read, as long as the mount lasts."""
+        import threading
+        self._watching = threading.Thread(target=self._watch, args=(title,))
+        self._watching.daemon = True
+        self._watching.start()
+
+    def _watch(self, title):
+        from runyard_sdk.progress import Progress
+        with Progress(title, size=self._size) as progress:
+            for line in self._process.stdout:
+                progress.came(json.loads(line.decode("utf-8")).get("read", 0))
 
     def stop(self):
         from subprocess import TimeoutExpired
@@ -60,6 +77,8 @@ class _Mount(object):
             except TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        if self._watching is not None:
+            self._watching.join()
         self._process.stdout.close()
 
     def last_words(self):
