@@ -91,7 +91,7 @@ class Fetches:
         self._known: dict[Key, Fetch] = {}
         self._remembered: deque[Fetch] = deque()
         self._remembered_bytes = 0
-        self._ahead = 0
+        self._under_way = 0
         self._seconds = 0.0
         self.fetched_bytes = 0
 
@@ -104,40 +104,38 @@ class Fetches:
     def find(self, key: Key) -> Fetch | None:
         return self._known.get(key)
 
-    def claim(self, source: Source, blocks: Sequence[int], *, is_ahead: bool = False) -> Fetch:
+    def claim(self, source: Source, blocks: range, *, is_ahead: bool = False) -> Fetch:
         """The fetch that brings the first of these blocks: one that is under way, or a new one that brings as many
         of its neighbours among them as go together."""
-        first, known = blocks[0], self._known
+        first, known = blocks.start, self._known
         with self._guard:
             if (found := known.get(source.key(first))) is not None:
                 return found
             count = 1
-            most = min(len(blocks), _BLOCKS_AT_ONCE)
-            while count < most and blocks[count] == first + count and source.key(first + count) not in known:
+            while count < min(len(blocks), _BLOCKS_AT_ONCE) and source.key(first + count) not in known:
                 count += 1
             fetch = Fetch(source, first, count, is_ahead=is_ahead)
             known.update(dict.fromkeys(fetch.keys, fetch))
             return fetch
 
-    def start_ahead(self, source: Source, blocks: Sequence[int]) -> None:
-        """Begin to bring blocks that will be wanted soon."""
-        done = 0
-        while done < len(blocks) and self._ahead < 2 * self._threads:
-            count = self._absent(source, blocks[done:])
+    def start_all(self, source: Source, blocks: range) -> None:
+        """Bring those of the blocks that are not here side by side; the first is left to the caller."""
+        rest = blocks
+        while rest:
+            count = self._absent(source, rest)
             if count:
-                fetch = self.claim(source, blocks[done : done + count], is_ahead=True)
-                self.start(fetch)
-                done = fetch.first + fetch.count - blocks[0]
-            else:
-                done += 1
+                fetch = self.claim(source, rest[:count])
+                if rest.start > blocks.start:
+                    self._start(fetch)
+            rest = rest[max(count, 1) :]
 
-    def start(self, fetch: Fetch) -> None:
-        with self._guard:
-            self._ahead += 1
-        try:
-            self._pool.submit(self._run_beside, fetch)
-        except RuntimeError:  # closed meanwhile
-            self._run_beside(fetch)
+    def start_ahead(self, source: Source, blocks: range) -> None:
+        """Begin to bring blocks that will be wanted soon, as long as not too many are on their way."""
+        while blocks and self._under_way < 2 * self._threads:
+            count = self._absent(source, blocks)
+            if count:
+                self._start(self.claim(source, blocks[:count], is_ahead=True))
+            blocks = blocks[max(count, 1) :]
 
     def finish(self, fetch: Fetch) -> None:
         """Come back when the fetch has ended: run by the caller if nobody began to."""
@@ -157,7 +155,7 @@ class Fetches:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _absent(self, source: Source, blocks: Sequence[int]) -> int:
+    def _absent(self, source: Source, blocks: range) -> int:
         """How many of the blocks, from the first on, are neither here nor on their way."""
         count = 0
         for index in blocks[:_BLOCKS_AT_ONCE]:
@@ -166,12 +164,20 @@ class Fetches:
             count += 1
         return count
 
+    def _start(self, fetch: Fetch) -> None:
+        with self._guard:
+            self._under_way += 1
+        try:
+            self._pool.submit(self._run_beside, fetch)
+        except RuntimeError:  # closed meanwhile
+            self._run_beside(fetch)
+
     def _run_beside(self, fetch: Fetch) -> None:
         try:
             self.finish(fetch)
         finally:
             with self._guard:
-                self._ahead -= 1
+                self._under_way -= 1
 
     def _run(self, fetch: Fetch) -> None:
         began_at = time.monotonic()

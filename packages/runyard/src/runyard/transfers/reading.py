@@ -6,7 +6,7 @@ from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
 from runyard.transfers.block_cache import BlockCache, name_of
 from runyard.transfers.checksums import Checksums
-from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetch, Fetches, Source
+from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetches, Source
 from runyard.transfers.sequences import Sequences
 from runyard.transfers.sources import store_of
 from runyard.transfers.whole_files import WholeFiles
@@ -77,53 +77,30 @@ class Reader:
 
     def _read_blocks(self, source: Source, start: int, end: int) -> Sequence[memoryview]:
         indexes = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
-        pieces: dict[int, memoryview] = {}
-        for index in indexes:
-            piece = self._at_hand(source, index, *_within(index, start, end))
-            if piece is not None:
-                pieces[index] = piece
-        missing = [index for index in indexes if index not in pieces]
-        fetches = self._begin(source, missing)
-        self._look_ahead(source, start, end)
-        while missing:
-            fetch = fetches.pop(0) if fetches else self._fetches.claim(source, _together(source, missing))
+        if len(indexes) > 1:
+            self._fetches.start_all(source, indexes)
+        if source.size > AT_ONCE_BYTES:
+            self._look_ahead(source, start, end)
+        return [self._read_block(source, index, *_within(index, start, end)) for index in indexes]
+
+    def _read_block(self, source: Source, index: int, first: int, last: int) -> memoryview:
+        key = source.key(index)
+        fetch = self._fetches.find(key)
+        if fetch is None:
+            data = self._cache.read(key, first, last - first, size=source.block_size(index))
+            if data is not None:
+                with self._counting:
+                    self.cached_bytes += len(data)
+                return memoryview(data)
+        while fetch is None or not fetch.is_here:
+            fetch = self._fetches.claim(source, _together(source, index))
             self._fetches.finish(fetch)
-            if fetch.error is not None:
-                if fetch.is_ahead:
-                    continue  # the reader tries for itself: nobody asked for that one yet
+            # What was fetched ahead was asked for by nobody: the reader tries for itself.
+            if fetch.error is not None and not fetch.is_ahead:
                 raise fetch.error
-            for index in [index for index in missing if fetch.brings(index)]:
-                first, last = _within(index, start, end)
-                pieces[index] = fetch.block(index)[first:last]
-                missing.remove(index)
-        return [pieces[index] for index in indexes]
-
-    def _at_hand(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
-        fetch = self._fetches.find(source.key(index))
-        if fetch is not None:
-            return fetch.block(index)[first:last] if fetch.is_here else None
-        data = self._cache.read(source.key(index), first, last - first, size=source.block_size(index))
-        if data is None:
-            return None
-        with self._counting:
-            self.cached_bytes += len(data)
-        return memoryview(data)
-
-    def _begin(self, source: Source, missing: Sequence[int]) -> list[Fetch]:
-        """Fetches for all of these blocks, the first left to the caller's own thread."""
-        fetches: list[Fetch] = []
-        rest = missing
-        while rest:
-            fetch = self._fetches.claim(source, _together(source, rest))
-            if fetches:
-                self._fetches.start(fetch)
-            fetches.append(fetch)
-            rest = [index for index in rest if not fetch.brings(index)]
-        return fetches
+        return fetch.block(index)[first:last]
 
     def _look_ahead(self, source: Source, start: int, end: int) -> None:
-        if source.size <= AT_ONCE_BYTES:
-            return
         begin, stop = self._sequences.advance(source.name, start, end, self._fetches.ahead_bytes)
         blocks = range(-(-begin // BLOCK_BYTES), -(-min(stop, source.size) // BLOCK_BYTES))
         if blocks:
@@ -141,8 +118,7 @@ def _within(index: int, start: int, end: int) -> tuple[int, int]:
     return max(start - index * BLOCK_BYTES, 0), min(end - index * BLOCK_BYTES, BLOCK_BYTES)
 
 
-def _together(source: Source, missing: Sequence[int]) -> Sequence[int]:
-    """What is fetched together. A small file comes whole: asking twice costs more than its bytes."""
-    if source.size <= AT_ONCE_BYTES:
-        return range(missing[0], -(-source.size // BLOCK_BYTES))
-    return missing
+def _together(source: Source, index: int) -> range:
+    """What is fetched with a block. A small file comes whole: asking twice costs more than its bytes."""
+    is_small = source.size <= AT_ONCE_BYTES
+    return range(index, -(-source.size // BLOCK_BYTES) if is_small else index + 1)
