@@ -131,11 +131,12 @@ class BlockCache:
 
     def close(self) -> None:
         """Let other processes use what this one kept, at once. It can be used again."""
-        self._seal()
         with self._writing:
-            if self._writer is not None:
-                self._writer.close()
-                self._writer = None
+            self._write()
+            writer, self._writer = self._writer, None
+            if writer is not None and writer.process == os.getpid():
+                with suppress(OSError):
+                    writer.finish()
         self._settle()
 
     @property
@@ -180,8 +181,7 @@ class BlockCache:
         if writer is not None and writer.process == os.getpid():
             if writer.has_room(self._segment_bytes):
                 return writer
-            writer.seal()
-            writer.close()
+            writer.finish()
         elif writer is not None:
             self._is_seal_due = False  # the parent's timer did not come along
         self._writer = None

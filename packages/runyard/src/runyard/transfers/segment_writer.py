@@ -85,18 +85,23 @@ class SegmentWriter:
 
     def seal(self) -> None:
         """Let other processes use what was appended."""
-        if self._is_sealed:
-            return
-        with self.segment.writing:
-            self._notice_others()
-            os.ftruncate(self._data, self._size)
-            self._allocated = self._size
-            self._set_seal()
-        if self.segment.seal is not None and self._records:
+        if not self._is_sealed and self.segment.seal is not None and self._records:
             self._record(self.segment.seal.packed())
         self._is_sealed = True
 
+    def finish(self) -> None:
+        """Give back what was allocated in vain, seal and close."""
+        with self.segment.writing:
+            self._notice_others()
+            if self._allocated > self._size:
+                os.ftruncate(self._data, self._size)
+                self._is_sealed = False
+                self._set_seal()
+        self.seal()
+        self.close()
+
     def close(self) -> None:
+        """Leave it as it is."""
         os.close(self._data)
         os.close(self._index)
 
