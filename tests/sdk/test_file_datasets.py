@@ -164,3 +164,8 @@ def test_a_mount_point_must_be_empty(store, tmp_path):
     (tmp_path / "full/x").write_text("x")
     with pytest.raises(UserErrorException, match="must be an empty folder"):
         Dataset.File.from_files((store, "it")).mount(str(tmp_path / "full"))
+
+
+def test_a_path_that_is_no_text_is_shown_as_it_is(store):
+    with pytest.raises(UserErrorException, match=r"half of a character.*\\udcff"):
+        Dataset.File.from_files((store, "it/\udcff.csv"))

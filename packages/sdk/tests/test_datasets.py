@@ -27,7 +27,8 @@ class FileDatasets(unittest.TestCase):
                          [[{"datastore": "store", "path": "a/b"}]] * 4)
 
     def test_what_cannot_be_a_source_is_refused(self):
-        for path in ("/home/me/data", "data.csv", "ftp://host/x", "http://", "http://h/a b", 5, [], None, [STORE]):
+        for path in ("/home/me/data", "data.csv", "ftp://host/x", "http://", "http://h/a b", 5, [], None, [STORE],
+                     (STORE, ["a", "b"]), (STORE, 5), DataPath(None, "a")):
             with self.assertRaisesRegex(UserErrorException, "path must be"):
                 Dataset.File.from_files(path)
         with self.assertRaisesRegex(UserErrorException, "not both"):

@@ -33,6 +33,10 @@ class Outputs(unittest.TestCase):
         self.assertEqual(wanted["name"], "table")
         self.assertTrue(wanted["datasetRegistrationOptions"]["additionalTransformation"])
 
+    def test_a_table_that_is_not_registered_asks_for_no_registration(self):
+        made = OutputFileDatasetConfig("result").read_delimited_files()._to_definition(None)
+        self.assertIsNone(made["additionalOptions"]["registrationOptions"])
+
     def test_as_an_argument_it_leaves_its_placeholder(self):
         inputs = Inputs()
         output = OutputFileDatasetConfig("result")

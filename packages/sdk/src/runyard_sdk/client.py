@@ -2,7 +2,7 @@ import json
 import os
 
 from runyard_sdk import blobs
-from runyard_sdk.errors import StorageFull
+from runyard_sdk.errors import InvalidArgument, StorageFull
 from runyard_sdk.transport import Transport
 
 
@@ -86,7 +86,7 @@ class Client:
         return self._shares_files
 
     def _call(self, method, path, body, query, repeatable=None):
-        content = None if body is None else json.dumps(body).encode("utf-8")
+        content = None if body is None else _encoded(body)
         headers = {"Content-Type": "application/json"} if content is not None else {}
         return _decoded(self.transport.request(method, _address(path, query), content, headers, repeatable))
 
@@ -104,6 +104,16 @@ def _address(path, query):
 
 def _as_text(value):
     return "1" if value is True else str(value)
+
+
+def _encoded(body):
+    """Its JSON as UTF-8; InvalidArgument for a text that cannot be that, such as a file name of another encoding."""
+    try:
+        return json.dumps(body, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - 40):error.end + 10]
+        raise InvalidArgument("A text holds half of a character, which cannot be sent: ...%s..." % ascii(near)[1:-1],
+                              "Rename what it names, in UTF-8.")
 
 
 def _decoded(content):

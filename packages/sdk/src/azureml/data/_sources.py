@@ -24,18 +24,19 @@ def source_of(item):
     """The stored form of one item, and the workspace of its datastore."""
     if isinstance(item, str):
         return _web_source(item), None
-    if isinstance(item, DataReference):
-        return _stored(item.datastore, item.path_on_datastore)
-    if isinstance(item, DataPath):
-        return _stored(item._datastore, item.path_on_datastore)
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], AbstractDatastore):
-        return _stored(item[0], item[1])
-    raise UserErrorException(_WANTED % (item, ""))
-
-
-def _stored(datastore, path):
+    datastore, path = _place_of(item)
+    if not isinstance(datastore, AbstractDatastore):
+        raise UserErrorException(_WANTED % (item, ""))
     checked = checked_path("path", path)
     return {"datastore": datastore.name, "path": (checked or "").strip("/")}, datastore.workspace
+
+
+def _place_of(item):
+    if isinstance(item, DataReference):
+        return item.datastore, item.path_on_datastore
+    if isinstance(item, DataPath):
+        return item._datastore, item.path_on_datastore
+    return item if isinstance(item, tuple) and len(item) == 2 else (None, None)
 
 
 def _web_source(text):

@@ -1,3 +1,4 @@
+import os
 import re
 
 from azureml.exceptions import UserErrorException
@@ -78,7 +79,9 @@ def checked_path(argument, path):
     """A path below a datastore's root, with forward slashes; UserErrorException for one that leaves it."""
     if path is None:
         return None
-    text = str(path).replace("\\", "/")
+    if not isinstance(path, (str, os.PathLike)):
+        raise UserErrorException("%s must be one relative path, got %r." % (argument, path))
+    text = os.fspath(path).replace("\\", "/")
     if "\x00" in text or ".." in text.split("/"):
         raise UserErrorException("%s must stay below the datastore's root, got %r." % (argument, path))
     return text

@@ -74,10 +74,10 @@ class OutputDatasetConfig(object):
 
     def _registration_object(self):
         wanted = self._registration
-        if wanted is None and self._format is None:
+        if wanted is None:
             return None
-        return {"name": wanted and wanted.name, "description": wanted and wanted.description,
-                "tags": {str(key): str(value) for key, value in ((wanted and wanted.tags) or {}).items()},
+        return {"name": wanted.name, "description": wanted.description,
+                "tags": {str(key): str(value) for key, value in (wanted.tags or {}).items()},
                 "datasetRegistrationOptions": {"additionalTransformation": self._format}}
 
 
