@@ -73,7 +73,7 @@ from azureml.core import Dataset, Run, Workspace
 
 run = Run.get_context()
 found = Dataset.get_by_name(run.experiment.workspace, "letters")
-assert [open(path).read() for path in found.download()] == ["a", "b"]
+assert [open(path).read() for path in found.download('found')] == ["a", "b"]
 assert Dataset.get_by_name(Workspace.from_config(), "letters").id == found.id
 """
 
