@@ -10,7 +10,8 @@ import pytest
 
 from runyard.errors import InvalidArgument
 from runyard.testing.small_disk import mounted
-from runyard.transfers import BlockCache, Reader, cache_limit
+from runyard.transfers import BlockCache, Reader, block_cache, cache_limit, segments
+from runyard.transfers.segments import Key
 from tests.transfers.memory_store import MemoryStore
 
 MB = 1 << 20
@@ -257,3 +258,28 @@ def test_the_limit_is_a_setting(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         cache_limit(folder)
     monkeypatch.delenv("RUNYARD_DATA_CACHE_BYTES")
     assert 0 < cache_limit(folder) <= 20 * 1024**3
+
+
+def test_only_what_was_synced_is_used_after_a_restart_of_the_machine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, new = numbered(2), MemoryStore({"new": bytes(MB)})
+    read_all(folder, store)
+    with monkeypatch.context() as soon:
+        soon.setattr(block_cache, "_SETTLED_SECONDS", -1.0)
+        read_all(folder, store)
+    read_all(folder / "fresh", new)
+    monkeypatch.setattr(segments, "this_boot", lambda: 12345)
+    assert read_all(folder, store).fetched_bytes == 0
+    assert read_all(folder / "fresh", new).fetched_bytes == MB
+
+
+def test_settling_does_not_count_as_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = numbered(2)
+    read_all(folder, store)
+    last_used(folder, ago=HOUR)
+    monkeypatch.setattr(block_cache, "_SETTLED_SECONDS", -1.0)
+    cache = BlockCache(folder, 1 << 30)
+    cache.has(Key(b"x" * 16, 0))
+    cache.close()
+    assert cache.prune(HOUR / 2) != []

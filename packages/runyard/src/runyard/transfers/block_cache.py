@@ -37,7 +37,7 @@ class BlockCache:
 
     Holds about `limit_bytes` over all processes; what was not used for longest goes first. What cannot be written (a
     full disk) is not kept, which `say` is told once; nobody's reading fails of it. A block is used only while it is
-    what was written. Safe for many threads; `close` it, so that others need not check each block.
+    what was written. Safe for many threads. `close` it, so that others can use the latest blocks at once.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, say: Callable[[str], None] = _nothing) -> None:
@@ -96,12 +96,18 @@ class BlockCache:
         self._segments_folder.mkdir(parents=True, exist_ok=True)
         return path_for_file(self._segments_folder)
 
-    def keep_whole(self, file: bytes, path: Path) -> None:
-        """OSError when that cannot be."""
-        make_segment(path, file)
+    def keep_whole(self, file: bytes, path: Path) -> bool:
+        """Whether others can use it now."""
+        try:
+            make_segment(path, file)
+            self.trim()
+        except OSError as error:
+            with self._writing:
+                self._give_up_writing(error)
+            return False
         with self._looking:
             self._look()
-        self.trim()
+        return True
 
     def lock_for(self, file: bytes) -> Path:
         """To be held while a whole file is fetched: it is worth waiting for when another process fetches it."""
@@ -156,11 +162,12 @@ class BlockCache:
     def _look(self) -> None:
         """Learn what other processes kept and removed since."""
         self._looked_at = time.monotonic()
+        writer = self._writer
         here = {one.path.name: one.path for one in kept_segments(self._segments_folder)}
         for name, path in here.items():
             segment = self._segments.setdefault(name, Segment(path))
             # The one that is written here is known better than its index tells.
-            if self._writer is None or segment is not self._writer.segment:
+            if writer is None or segment is not writer.segment:
                 with suppress(OSError):
                     self._places.update(segment.new_places())
         gone = {self._segments.pop(name) for name in self._segments.keys() - here.keys()}
@@ -178,13 +185,13 @@ class BlockCache:
 
     def _writer_with_room(self) -> SegmentWriter:
         writer = self._writer
-        if writer is not None and writer.process == os.getpid():
-            if writer.has_room(self._segment_bytes):
-                return writer
-            writer.finish()
-        elif writer is not None:
-            self._is_seal_due = False  # the parent's timer did not come along
+        if writer is not None and writer.process != os.getpid():
+            writer, self._is_seal_due = None, False  # the parent's, whose timer did not come along
+        if writer is not None and writer.has_room(self._segment_bytes):
+            return writer
         self._writer = None
+        if writer is not None:
+            writer.finish()
         self._settle()
         self.trim(self._segment_bytes)
         earlier = list(self._segments.values())

@@ -14,8 +14,6 @@ from runyard.transfers.segments import RECORD, WHOLE_FILE, Key, Place, Segment, 
 _MOST_RECORDS = 1 << 14
 _ALLOCATED_BYTES = 8 << 20
 _PIECES_AT_ONCE = 512
-
-
 _ONE_FILE = "-whole"
 
 
@@ -90,15 +88,17 @@ class SegmentWriter:
         self._is_sealed = True
 
     def finish(self) -> None:
-        """Give back what was allocated in vain, seal and close."""
-        with self.segment.writing:
-            self._notice_others()
-            if self._allocated > self._size:
-                os.ftruncate(self._data, self._size)
-                self._is_sealed = False
-                self._set_seal()
-        self.seal()
-        self.close()
+        """Give back what was allocated in vain, seal and close, even on an OSError."""
+        try:
+            with self.segment.writing:
+                self._notice_others()
+                if self._allocated > self._size:
+                    os.ftruncate(self._data, self._size)
+                    self._is_sealed = False
+                    self._set_seal()
+            self.seal()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Leave it as it is."""
@@ -138,12 +138,18 @@ class SegmentWriter:
 
 def make_durable(segment: Segment) -> None:
     """Let the seal hold after a power cut too, once the data is on disk. OSError when the segment is gone."""
-    file = segment.opened()
-    if file is not None and segment.seal is not None:
-        os.fdatasync(file.fileno())
-        with open(index_of(segment.path), "r+b", buffering=0) as index:
-            index.seek(0, os.SEEK_END)
-            index.write(segment.seal._replace(boot=0).packed())
+    file, seal = segment.opened(), segment.seal
+    if file is None or seal is None:
+        return
+    os.fdatasync(file.fileno())
+    index = os.open(index_of(segment.path), os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        used = os.fstat(index)
+        segment.seal = seal._replace(boot=0)
+        os.write(index, segment.seal.packed())
+        os.utime(index, ns=(used.st_atime_ns, used.st_mtime_ns))
+    finally:
+        os.close(index)
 
 
 def make_segment(path: Path, file: bytes) -> None:

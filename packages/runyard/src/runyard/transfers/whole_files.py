@@ -2,7 +2,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 from io import FileIO
 
 from runyard.blobs.disk import explained
@@ -61,14 +60,13 @@ class WholeFiles:
             wanted = StoredFile(file.key, file.size, file.etag, is_ranged=file.is_ranged)
             check_same(file, store.fetch(wanted, target, self._count))
             fetched = FileIO(os.open(target, os.O_RDONLY | os.O_CLOEXEC), "rb")
-            if file.etag:
-                self._cache.keep_whole(name, target)
-            else:
-                target.unlink()  # it may be another tomorrow: for this process alone
+            # Without an etag it may be another tomorrow: it is for this process alone.
+            is_kept = bool(file.etag) and self._cache.keep_whole(name, target)
         except BaseException:
-            with suppress(FileNotFoundError):
-                target.unlink()
+            target.unlink(missing_ok=True)
             raise
+        if not is_kept:
+            target.unlink(missing_ok=True)
         return fetched
 
     def _count(self, size: int) -> None:
