@@ -98,16 +98,27 @@ def test_a_server_of_old_that_is_cut_off_is_found_out_by_the_size(server, patien
     assert fetched(patient, f"{server.url}/a", len(BIG)) == BIG
 
 
-@pytest.mark.parametrize("start", [OLD, CHUNKED])
-def test_an_endless_body_is_stopped(server, open_web, fetched, start):
-    def endless(line, asked):
+def endless(start: bytes):
+    def answer(line, asked):
         line.send(start)
         while True:
             line.send(b"10000\r\n" + bytes(0x10000) + b"\r\n")
 
-    server.pages["/a"] = endless
+    return answer
+
+
+@pytest.mark.parametrize("start", [OLD, CHUNKED])
+def test_an_endless_body_is_stopped(server, open_web, fetched, start):
+    server.pages["/a"] = endless(start)
     with pytest.raises(TooLarge, match="/a is larger than the 1000000 bytes"):
-        fetched(open_web(max_file_bytes=1_000_000), f"{server.url}/a")
+        fetched(open_web(max_untold_bytes=1_000_000), f"{server.url}/a")
+
+
+@pytest.mark.parametrize("start", [OLD, CHUNKED])
+def test_a_body_that_outgrows_the_listed_size_is_left_at_once(server, patient, fetched, start):
+    server.pages["/a"] = endless(start)
+    with pytest.raises(SourceChanged):
+        fetched(patient, f"{server.url}/a", 1_000_000)
 
 
 def test_a_file_that_says_to_be_too_large_is_not_begun(server, open_web, fetched):

@@ -45,6 +45,8 @@ class NetworkRules:
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Proxies and certificates as environment variables name them, both cases; nothing else is read from there."""
     max_file_bytes: int = 1 << 40
+    max_untold_bytes: int = 20 << 30
+    """The same for a file whose size its server does not tell: it may never end."""
     max_redirects: int = 10
     silence_seconds: float = 60.0
     """A connection, or a transfer, that brings nothing for so long is broken."""

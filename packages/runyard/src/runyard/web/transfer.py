@@ -28,6 +28,7 @@ class Transfer:
         self._client, self._rules, self._address, self._wanted = client, rules, address, wanted
         self._progress, self._told = progress, 0
         self._got, self._version, self._validator = 0, "", ""
+        self._size: int | None = None
 
     def into(self, target: Path) -> StoredFile:
         """`target` is whole or as it was."""
@@ -64,10 +65,11 @@ class Transfer:
         with self._client.ask("GET", self._address, headers) as answer:
             head = answer.head
             size = self._begin(file, answer)
+            if not head.foreign_encoding(self._address.path):
+                self._size = self._wanted.size if size is None else size
             for piece in self._pieces(answer, size):
                 self._take(file, piece)
-            if not answer.head.foreign_encoding(self._address.path):
-                self._check_end(answer, self._wanted.size if size is None else size)
+            self._check_end(answer)
             return StoredFile(self._wanted.path, self._got, self._version, head.modified_at, self._wanted.is_ranged)
 
     def _begin(self, file: BinaryIO, answer: Answer) -> int | None:
@@ -98,17 +100,20 @@ class Transfer:
         if (wanted.etag and wanted.etag != self._version) or (None not in (wanted.size, size) and wanted.size != size):
             raise source_changed(self._address)
 
-    def _check_end(self, answer: Answer, size: int | None) -> None:
-        if size is None or self._got == size:
+    def _check_end(self, answer: Answer) -> None:
+        if self._size is None or self._got == self._size:
             return
-        if answer.body.is_finished or self._got > size:
+        if answer.body.is_finished:
             raise source_changed(self._address)
-        raise Broken(f"the transfer ended after {self._got} of {size} bytes")
+        raise Broken(f"the transfer ended after {self._got} of {self._size} bytes")
+
+    def _most_untold(self) -> int:
+        return min(self._rules.max_untold_bytes, self._rules.max_file_bytes)
 
     def _restart(self, file: BinaryIO) -> None:
         file.seek(0)
         file.truncate()
-        self._got, self._validator = 0, ""
+        self._got, self._validator, self._size = 0, "", None
 
     def _pieces(self, answer: Answer, size: int | None) -> Iterator[memoryview]:
         encoding = answer.head.foreign_encoding(self._address.path)
@@ -119,8 +124,12 @@ class Transfer:
         return decoded(answer.body)
 
     def _take(self, file: BinaryIO, piece: memoryview) -> None:
-        if self._got + len(piece) > self._rules.max_file_bytes:
-            raise too_large(self._address, self._rules.max_file_bytes)
+        got = self._got + len(piece)
+        if self._size is not None and got > self._size:
+            raise source_changed(self._address)
+        limit = self._rules.max_file_bytes if self._size is not None else self._most_untold()
+        if got > limit:
+            raise too_large(self._address, limit)
         file.write(piece)
         self._got += len(piece)
         if self._got > self._told:
