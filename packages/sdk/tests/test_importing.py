@@ -29,6 +29,12 @@ class ImportingTheSdk(unittest.TestCase):
         self.assertEqual(run_python(code), (0, ""))
 
 
+    def test_its_siblings_are_known_without_an_import_of_their_own(self):
+        code = "import azureml.core; print(azureml.data.__version__ == azureml.core.VERSION, azureml.exceptions.__name__)"
+        self.assertEqual(run_python(code), (0, "True azureml.exceptions"))
+        self.assertEqual(run_python("import azureml.core; print(hasattr(azureml, 'none'))"), (0, "False"))
+
+
 class BesideTheOriginal(unittest.TestCase):
     """An environment that also holds azureml-core, told by its metadata folder."""
 

@@ -1,3 +1,4 @@
+from azureml._version import VERSION
 from azureml.data._datacaches import DatacacheStore
 from azureml.data.dataset_factory import DataType
 from azureml.data.file_dataset import FileDataset
@@ -5,5 +6,6 @@ from azureml.data.output_dataset_config import (
     HDFSOutputDatasetConfig, LinkFileOutputDatasetConfig, LinkTabularOutputDatasetConfig, OutputFileDatasetConfig)
 from azureml.data.tabular_dataset import TabularDataset
 
+__version__ = VERSION
 __all__ = ["DataType", "DatacacheStore", "FileDataset", "HDFSOutputDatasetConfig", "LinkFileOutputDatasetConfig",
            "LinkTabularOutputDatasetConfig", "OutputFileDatasetConfig", "TabularDataset"]
