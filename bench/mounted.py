@@ -1,13 +1,21 @@
-"""Web files mounted as a run has them: by a mount process of their own, from a block cache that may be cold or warm."""
+"""Web files mounted as a run has them: by a process of their own, from a block cache that may be cold or warm.
 
+As a program it is that process: the files come as the first line of its input, whose end unmounts them.
+"""
+
+import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 
 from runyard.model.data import WEB, NetworkRules, SourceFile, StoreAccess
-from runyard.mounting import ReadOnlyMount, start_mounts
+from runyard.mounting import ReadOnlyMount, serve_mount
+from runyard.web import WebStore
 
 RULES = NetworkRules()
 STORES = {WEB: StoreAccess("web", "")}
@@ -15,8 +23,6 @@ STORES = {WEB: StoreAccess("web", "")}
 
 def seen(base: str, names: Sequence[str]) -> list[SourceFile]:
     """The files as the service resolves them for a run."""
-    from runyard.web.store import WebStore
-
     store = WebStore(RULES)
     found = [store.stat(f"{base}/{name}") for name in names]
     return [
@@ -29,14 +35,36 @@ def seen(base: str, names: Sequence[str]) -> list[SourceFile]:
 def mounted(files: Sequence[SourceFile], cache: Path) -> Iterator[Path]:
     """The folder of a fresh mount: nothing of it is in the kernel's page cache."""
     with tempfile.TemporaryDirectory(prefix="runyard-bench-mount-") as place:
-        point, logs = Path(place, "mount"), Path(place, "log.txt")
-        point.mkdir()
-        life, held = os.pipe2(os.O_CLOEXEC)
-        mounts = [ReadOnlyMount(point, files, "bench")]
-        pid = start_mounts(mounts, STORES, RULES, cache, life=life, say=lambda line: None, logs=logs)
-        os.close(life)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.mounted", place, str(cache)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps([astuple(file) for file in files]).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"mounted\n"
         try:
-            yield point
+            yield Path(place)
         finally:
-            os.close(held)
-            os.waitpid(pid, 0)
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+
+
+def _serve(place: Path, cache: Path) -> None:
+    files = [SourceFile(*file) for file in json.loads(sys.stdin.buffer.readline())]
+    mount = ReadOnlyMount(place, files, "bench")
+    serve_mount(
+        mount,
+        STORES,
+        RULES,
+        cache,
+        life=sys.stdin.fileno(),
+        ready=lambda: print("mounted", flush=True),
+        say=lambda line: None,
+    )
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    _serve(Path(sys.argv[1]), Path(sys.argv[2]))
