@@ -10,12 +10,13 @@ import pytest
 
 from azureml.core import Dataset, Datastore
 from azureml.data import OutputFileDatasetConfig
+from tests.faults.conftest import FULL
 from tests.faults.yard import Yard, ended, eventually, is_alive, kill, message_of
 from tests.mount_tables import mounted_anywhere
 from tests.node.data.web_server import WebServer, Zeros
 
 READS = "import sys; print(len(open(sys.argv[1], 'rb').read()))"
-MANY = 100_000 if os.environ.get("RUNYARD_FAULTS") == "full" else 3_000
+MANY = 100_000 if FULL else 3_000
 HUGE = 10 << 30
 READS_SLOWLY = """
 import os, sys, time
@@ -61,6 +62,24 @@ def test_an_address_that_fails_at_run_start_is_named(yard: Yard, server, data, s
     assert run.get_status() == "Failed"
     assert f"{server.url}/a.bin" in message_of(run)
     assert str(status) in message_of(run)
+
+
+@pytest.mark.parametrize("mode", ["as_mount", "as_download"])
+def test_a_redirect_loop_at_run_start_ends_and_is_named(yard: Yard, server, data, mode: str) -> None:
+    server.redirects["/a.bin"] = "/a.bin"
+    run = yard.finish(READS, arguments=(getattr(data.as_named_input("a"), mode)(),))
+    assert run.get_status() == "Failed"
+    assert f"{server.url}/a.bin" in message_of(run)
+    assert "redirect" in message_of(run)
+
+
+@pytest.mark.skipif(not FULL, reason="takes the minute that a server is given; `make faults` runs it")
+@pytest.mark.parametrize("mode", ["as_mount", "as_download"])
+def test_half_a_body_again_and_again_is_never_taken_for_whole(yard: Yard, server, data, mode: str) -> None:
+    server.cut.add("/a.bin")
+    run = yard.finish(READS, arguments=(getattr(data.as_named_input("a"), mode)(),))
+    assert run.get_status() == "Failed"
+    assert mode == "as_mount" or f"{server.url}/a.bin" in message_of(run)
 
 
 def test_a_source_that_changed_since_its_version_was_made_is_reported(yard: Yard, server, data, tmp_path) -> None:

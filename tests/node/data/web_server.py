@@ -28,6 +28,10 @@ class WebServer:
         self.pages: dict[str, bytes | Zeros] = {}
         self.answers: dict[str, int] = {}
         """Statuses to answer with instead."""
+        self.redirects: dict[str, str] = {}
+        """Where such a page is said to be."""
+        self.cut: set[str] = set()
+        """Pages of which half comes, and then the end."""
         self.gates: dict[str, threading.Event] = {}
         """The second half of what is asked of such a page waits for its event."""
         self.asked: list[str] = []
@@ -76,6 +80,9 @@ class WebServer:
         if path in self.answers or path not in self.pages:
             self._send(request, self.answers.get(path, 404), {"Content-Length": "0"}, b"", None)
             return
+        if path in self.redirects:
+            self._send(request, 302, {"Content-Length": "0", "Location": self.redirects[path]}, b"", None)
+            return
         body, status, headers = self.pages[path], 200, {"ETag": self.etag(path), "Accept-Ranges": "bytes"}
         wanted = _RANGE.fullmatch(request.headers.get("Range", ""))
         if wanted is not None and request.headers.get("If-Range", headers["ETag"]) == headers["ETag"]:
@@ -83,6 +90,8 @@ class WebServer:
             headers["Content-Range"] = f"bytes {start}-{min(end, len(body) - 1)}/{len(body)}"
             body, status = body[start : end + 1], 206
         headers["Content-Length"] = str(len(body))
+        if path in self.cut:
+            body, request.close_connection = body[: len(body) // 2], True
         self._send(request, status, headers, body, self.gates.get(path))
 
     def _send(
