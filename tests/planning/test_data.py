@@ -79,6 +79,20 @@ def test_a_dataset_called_path_leaves_the_path_alone():
     assert "PATH" not in item.variables
 
 
+@pytest.mark.parametrize("chosen", ["AZUREML_RUN_TOKEN", "RUNYARD_URL", "RUNYARD_HOME", "LD_PRELOAD"])
+def test_no_dataset_takes_the_place_of_a_variable_of_the_platform(chosen):
+    (item,) = _plan(data={"mnist": _input(environmentVariableName=chosen)})
+    assert item.variables == ("AZUREML_DATAREFERENCE_mnist", "mnist", "MNIST")
+    (item,) = _plan(data={chosen: _input(environmentVariableName=chosen)})
+    assert item.variables == (f"AZUREML_DATAREFERENCE_{chosen}",)
+
+
+@pytest.mark.parametrize("chosen", ["a=b", "a\0b", "a b", "-x", "x" * 5000])
+def test_a_variable_that_cannot_be_set_is_refused(chosen):
+    with pytest.raises(InvalidArgument, match="environmentVariableName of 'mnist'"):
+        _plan(data={"mnist": _input(environmentVariableName=chosen)})
+
+
 def test_a_run_without_data_has_no_items():
     assert _plan(data=None, dataReferences={}, outputData=None) == ()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from runyard.services.tokens import Tokens
+from runyard.testing.racing import WRITERS, race
 from tests.wire_client import PREFIX, WireClient
 
 SECRET = "c2VjcmV0LW9mLW5vYm9keS1lbHNl"
@@ -64,6 +65,16 @@ def test_the_same_again_changes_nothing_and_another_needs_overwrite(client):
     register(client, "pets", **rotated, overwrite=True)
     assert client.get(f"{client.here}/datastores/pets/credentials")["secret_access_key"] == "other"
     assert register(client, "pets", **other, overwrite=True)["body"]["settings"]["bucket"] == "cats"
+
+
+def test_one_of_eight_who_register_a_name_at_once_wins(client, tmp_path):
+    def attempt(number: int):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        body = {"name": "raced", "kind": "folder", "settings": {"folder": str(folder)}}
+        return client.ask("POST", f"{PREFIX}{client.here}/datastores", body).status
+
+    assert sorted(race(attempt)) == [200] + [409] * (WRITERS - 1)
 
 
 def test_a_default_that_is_registered_again_stays_the_default(client, tmp_path):

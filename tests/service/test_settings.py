@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from runyard.errors import InvalidArgument
+from runyard.services.network import Network
 from runyard.settings import home_folder, read_settings
 
 
@@ -79,6 +80,13 @@ def test_the_services_own_proxies_and_certificates_are_kept_and_nothing_else():
 def test_a_data_setting_that_cannot_be_used_is_refused_by_name(name, value):
     with pytest.raises(InvalidArgument, match=name):
         read_settings({name: value})
+
+
+def test_the_largest_file_of_the_web_can_be_set():
+    assert read_settings({}).max_file_bytes is None
+    rules = Network(read_settings({"RUNYARD_MAX_FILE_BYTES": "5e9"}))
+    for found in (rules.for_request({}), rules.for_run({})):
+        assert (found.max_file_bytes, found.max_untold_bytes) == (5_000_000_000, 5_000_000_000)
 
 
 def test_a_key_file_that_is_not_there_is_named(tmp_path):

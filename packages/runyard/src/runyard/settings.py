@@ -40,6 +40,8 @@ class Settings:
     """Below which a datastore may be a folder on a service that others reach, too."""
     allow_private_addresses: bool = True
     refuse_changed_data: bool = False
+    max_file_bytes: int | None = None
+    """The largest file that is read from the web; None means the defaults of NetworkRules."""
     network_variables: Mapping[str, str] = field(default_factory=dict)
     """The service's own proxies and certificates."""
 
@@ -73,6 +75,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         operator_store=operator_store(variables),
         data_folders=_folders(variables, "RUNYARD_DATA_FOLDERS"),
         refuse_changed_data=_choice(variables, "RUNYARD_CHANGED_DATA", ("warn", "refuse")) == "refuse",
+        max_file_bytes=int(_number(variables, "RUNYARD_MAX_FILE_BYTES", 0)) or None,
         network_variables=network_variables(variables),
     )
     allowed = _choice(variables, "RUNYARD_ALLOW_PRIVATE_ADDRESSES", ("1" if found.is_loopback else "0", "0", "1"))

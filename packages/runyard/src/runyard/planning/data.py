@@ -14,6 +14,7 @@ NEVER_SET = frozenset(
 )
 DEFAULT_DESTINATION = "dataset/{run-id}/{output-name}"
 LINK = "link"
+_REFERENCE_PREFIX = "AZUREML_DATAREFERENCE_"
 Entry = Mapping[str, Any]
 
 
@@ -55,8 +56,9 @@ def output_options(definition: Mapping[str, Any], name: str, key: str) -> Entry:
 
 
 def settable(name: str) -> bool:
-    """Whether a variable of that name can be set for a script without breaking it."""
-    return name not in NEVER_SET
+    """Whether a variable of that name can be set for a script without breaking it or hiding the platform's own."""
+    is_ours = name.startswith(("AZUREML_", "RUNYARD_")) and not name.startswith(_REFERENCE_PREFIX)
+    return name not in NEVER_SET and not is_ours
 
 
 def relative_path(path: str, what: str) -> str:
@@ -183,5 +185,9 @@ def _path_on_compute(entry: Entry, name: str) -> str | None:
 
 def _variables(name: str, entry: Entry) -> tuple[str, ...]:
     chosen = _text(entry, "environmentVariableName") or name
-    wanted = (f"AZUREML_DATAREFERENCE_{name}", chosen, chosen.upper(), name, name.upper())
+    if not NAME.fullmatch(chosen):
+        raise InvalidArgument(
+            f"environmentVariableName of {name!r} is {chosen[:80]!r}.", hint="Use letters, digits and '_'."
+        )
+    wanted = (f"{_REFERENCE_PREFIX}{name}", chosen, chosen.upper(), name, name.upper())
     return tuple(variable for variable in dict.fromkeys(wanted) if settable(variable))

@@ -80,7 +80,7 @@ def _row(file: FoundFile) -> Row:
 
 def _count(step: str, count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise InvalidArgument(f"count of {step} must be a whole number of at least 0, got {ascii(count)[:80]}.")
+        raise InvalidArgument(f"count of {step} must be a whole number from 0 to 2**63, got {ascii(count)[:80]}.")
     return count
 
 

@@ -3,7 +3,7 @@ import os
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,60 +63,60 @@ class Datastores:
         other credentials under a name that is taken are AlreadyExists unless `overwrite`."""
         self._workspaces.get(workspace)
         check_asset_name(AssetKind.DATASTORE, new.name)
-        settings = checked_settings(new.kind, new.settings)
-        credentials = checked_credentials(new.kind, new.credentials)
-        if new.kind == "folder":
-            settings["folder"] = self._checked_folder(settings["folder"], by_owner=by_owner)
-        there = self._find(workspace, new.name)
-        if there is not None:
-            self._check_replacing(there, new, settings, credentials)
-        self._check_answers(new, settings, credentials)
-        body = {
-            "kind": new.kind,
-            "settings": settings,
-            "credential_type": credential_type(new.kind, credentials),
-            "v1_type": kind_named(new.kind).v1_type,
-        }
-        return self._store(workspace, new.name, body, credentials)
+        new = replace(
+            new,
+            settings=self._checked_settings(new, by_owner=by_owner),
+            credentials=checked_credentials(new.kind, new.credentials),
+        )
+        self._check_replacing(self._find(workspace, new.name), new)
+        self._check_answers(new)
+        return self._store(workspace, new)
 
     def credentials(self, workspace: str, name: str) -> Mapping[str, str]:
         """As they were given. Raises NotFound."""
         return self._stores.credentials(self._assets.get(workspace, AssetKind.DATASTORE, name))
 
-    def _store(self, workspace: str, name: str, body: dict[str, Any], credentials: Mapping[str, str]) -> Asset:
+    def _store(self, workspace: str, new: NewDatastore) -> Asset:
         """The credentials are there before the datastore names them, and the old ones until it no longer does."""
-        if credentials:
-            body[CREDENTIALS_KEY] = f"datastores/{name}/{uuid.uuid4().hex}"
-            self._vault.put(workspace, body[CREDENTIALS_KEY], json.dumps(dict(credentials)))
+        body: dict[str, Any] = {
+            "kind": new.kind,
+            "settings": new.settings,
+            "credential_type": credential_type(new.kind, new.credentials),
+            "v1_type": kind_named(new.kind).v1_type,
+        }
         with self._writing:
-            there = self._find(workspace, name)
+            there = self._find(workspace, new.name)
+            self._check_replacing(there, new)
             body["is_default"] = bool(there and there.body.get("is_default"))
+            if new.credentials:
+                body[CREDENTIALS_KEY] = f"datastores/{new.name}/{uuid.uuid4().hex}"
+                self._vault.put(workspace, body[CREDENTIALS_KEY], json.dumps(dict(new.credentials)))
             if there is None:
-                return self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})
+                return self._assets.add(workspace, AssetKind.DATASTORE, new.name, body, {})
             stored = self._assets.replace(there, body, there.tags)
-        self._stores.forget(workspace, name)
+        self._stores.forget(workspace, new.name)
         forget_credentials(self._vault, there)
         return stored
 
-    def _check_replacing(
-        self, there: Asset, new: NewDatastore, settings: Mapping[str, str], credentials: Mapping[str, str]
-    ) -> None:
+    def _check_replacing(self, there: Asset | None, new: NewDatastore) -> None:
+        if there is None:
+            return
         if there.body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND:
             raise AlreadyExists(
                 f"{new.name!r} is a datastore that every workspace has.", hint="Choose another datastore_name."
             )
         if new.overwrite:
             return
-        is_same = (there.body["kind"], there.body["settings"]) == (new.kind, settings)
-        if not is_same or self._stores.credentials(there) != credentials:
+        is_same = (there.body["kind"], there.body["settings"]) == (new.kind, new.settings)
+        if not is_same or self._stores.credentials(there) != new.credentials:
             other = "another definition" if not is_same else "other credentials"
             raise AlreadyExists(
                 f"There is a datastore {new.name!r} with {other} already.", hint="Pass overwrite=True to change it."
             )
 
-    def _check_answers(self, new: NewDatastore, settings: Mapping[str, str], credentials: Mapping[str, str]) -> None:
+    def _check_answers(self, new: NewDatastore) -> None:
         rules = self._network.for_request({})
-        access = kind_named(new.kind).access(settings, credentials)
+        access = kind_named(new.kind).access(new.settings, new.credentials)
         store = open_store(access, rules)
         if new.create_if_not_exists:
             create_root(access, rules)
@@ -126,6 +126,12 @@ class Datastores:
             check_endpoint(access.root, rules)
         else:
             next(iter(store.list("")), None)
+
+    def _checked_settings(self, new: NewDatastore, *, by_owner: bool) -> dict[str, str]:
+        settings = checked_settings(new.kind, new.settings)
+        if new.kind == "folder":
+            settings["folder"] = self._checked_folder(settings["folder"], by_owner=by_owner)
+        return settings
 
     def _checked_folder(self, folder: str, *, by_owner: bool) -> str:
         if not os.path.isabs(folder):
