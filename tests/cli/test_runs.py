@@ -12,7 +12,7 @@ print(run.id)
 
 
 def test_runs_are_listed_newest_first(shell: Shell, runs: Runs) -> None:
-    listed = shell("runs", "list").stdout.splitlines()
+    listed = shell("runs", "list", "--experiment", "cli").stdout.splitlines()
     assert listed[0].split() == ["RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION"]
     assert [line.split()[0] for line in listed[1:]] == [runs["bad"], runs["good"]]
 

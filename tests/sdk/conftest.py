@@ -1,4 +1,5 @@
 import itertools
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ def workspace(service: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("RUNYARD_HOME", service["home"])
     monkeypatch.chdir(tmp_path)
     return Workspace.create(f"sdk{next(_numbers)}", show_output=False)
+
+
+@pytest.fixture
+def own_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For what leaves a temporary folder to its caller, as SDK v1 does."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import os
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -127,10 +126,9 @@ def test_a_file_that_went_meanwhile_is_an_error_or_left_out(workspace, store, tm
         assert [Path(path).name for path in made.download(str(tmp_path / "a"), ignore_not_found=True)] == ["a.csv"]
 
 
-def test_web_addresses_need_no_workspace(service, web, monkeypatch, tmp_path):
+def test_web_addresses_need_no_workspace(service, web, monkeypatch, own_temporary_folder, tmp_path):
     monkeypatch.setenv("RUNYARD_HOME", service["home"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     made = Dataset.File.from_files(web.put("/x.gz", b"content"))
     (path,) = made.download()
     assert Path(path).read_bytes() == b"content"

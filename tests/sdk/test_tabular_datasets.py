@@ -226,7 +226,7 @@ def test_frames_that_cannot_be_registered(store, arguments, said):
         Dataset.Tabular.register_pandas_dataframe(*arguments(store), show_progress=False)
 
 
-def test_a_table_becomes_files(numbers):
+def test_a_table_becomes_files(numbers, own_temporary_folder):
     made = numbers.take(2).to_csv_files(separator=";")
     assert (type(made), made.to_path()) == (FileDataset, ["/part-0.csv"])
     assert Path(made.download()[0]).read_text() == "n;half;name\n2;1.0;row 2\n3;1.5;row 3\n"

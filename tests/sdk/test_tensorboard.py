@@ -17,6 +17,7 @@ from azureml.tensorboard import Tensorboard
 from azureml.tensorboard.export import export_to_tensorboard
 from tests.sdk.yard import submit
 
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 PATIENCE_SECONDS = 40
 TRAINING = """
 import sys
