@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from azureml.core import Dataset, Datastore, Workspace
 from azureml.data.dataset_error_handling import DatasetValidationError
 from azureml.exceptions import UserErrorException
+from runyard_sdk import progress
+from tests.mount_tables import mounted_anywhere
 from tests.sdk.web_files import WebFiles
 
 
@@ -147,6 +150,32 @@ def test_a_mount_is_read_only_and_gone_afterwards(store):
         with pytest.raises(OSError, match="Read-only"):
             (place / "2019/a.csv").write_text("mine")
     assert not place.exists()
+
+
+def test_a_mount_whose_process_was_killed_can_be_stopped(store):
+    context = Dataset.File.from_files((store, "it")).mount()
+    context.start()
+    place = Path(context.mount_point)
+    os.kill(context._mounting._process.pid, signal.SIGKILL)
+    context.stop()
+    assert not mounted_anywhere(place.parent)
+    assert not place.exists()
+
+
+def test_what_is_read_of_a_mount_for_the_first_time_is_shown(workspace, web, monkeypatch):
+    shown = []
+
+    class Recorded(progress.Progress):
+        def __exit__(self, *details):
+            shown.append((self.title, self.bytes_done, self.size))
+            return super().__exit__(*details)
+
+    monkeypatch.setattr(progress, "Progress", Recorded)
+    made = Dataset.File.from_files(web.put("/x.bin", bytes(100_000))).register(workspace, "shown")
+    with made.mount() as mounted:
+        for _ in range(2):
+            assert len(Path(mounted.mount_point, "x.bin").read_bytes()) == 100_000
+    assert shown == [("shown", 100_000, 100_000)]
 
 
 def test_a_mount_of_a_service_elsewhere_is_a_download_and_says_so(workspace, store, monkeypatch, tmp_path, capsys):

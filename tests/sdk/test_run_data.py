@@ -1,5 +1,6 @@
 """Data of runs as a user's script meets it, and what their details tell of it."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,8 +79,11 @@ assert Dataset.get_by_name(Workspace.from_config(), "letters").id == found.id
 """
 
 
-def test_a_dataset_that_a_script_looks_up_is_told_as_a_reference(experiment, dataset, tmp_path):
-    details = finished(submit(experiment, tmp_path / "source", LOOKUP))
+@pytest.mark.parametrize("version", [sys.version_info[:2], (3, 6)], ids=["this Python", "the oldest"])
+def test_a_dataset_that_a_script_looks_up_is_told_as_a_reference(experiment, dataset, tmp_path, version):
+    made = config(tmp_path / "source", f"import sys\nassert sys.version_info[:2] == {version}\n{LOOKUP}")
+    made.run_config.environment.python.interpreter_path = str(FOUND[version])
+    details = finished(experiment.submit(made))
     assert [(read["dataset"]["id"], read["consumptionDetails"]) for read in details["inputDatasets"]] == [
         (dataset.id, {"type": "Reference"})
     ]

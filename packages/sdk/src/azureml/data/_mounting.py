@@ -34,6 +34,7 @@ class _Mount(object):
         from runyard_sdk.home import home_folder
         from runyard_sdk.start import executable, program_variables
         self._said = tempfile.TemporaryFile()
+        self._mount_point = mount_point
         self._size, self._watching = None, None
         try:
             self._process = subprocess.Popen(
@@ -77,6 +78,8 @@ class _Mount(object):
             except TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        if self._process.returncode < 0:
+            _unmount_dead(self._mount_point)
         if self._watching is not None:
             self._watching.join()
         self._process.stdout.close()
@@ -85,3 +88,15 @@ class _Mount(object):
         self._said.seek(0)
         lines = [line for line in self._said.read().decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1] if lines else "'runyard data mount' gave no reason."
+
+
+def _unmount_dead(mount_point):
+    """Take away what a killed process had mounted: every look at that folder would fail."""
+    import subprocess
+    for command in (["fusermount3", "-u", "-z", "--", mount_point], ["umount", "-l", "--", mount_point]):
+        try:
+            if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL) == 0:
+                return
+        except OSError:
+            continue
