@@ -2,6 +2,7 @@ import contextlib
 import itertools
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 
 from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.node.agent_socket import ask_agent
+from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
 pytest_plugins = ["tests.leftovers"]
+AGENT_SECONDS = 15.0
 _numbers = itertools.count(1)
 
 
@@ -51,5 +54,13 @@ def end_home(folder: Path) -> None:
         except Exception:
             os.kill(int(facts["pid"]), signal.SIGKILL)
             raise
-    with contextlib.suppress(OSError, ValueError):
-        ask_agent(folder, {"op": "exit"})
+    ends_at = time.monotonic() + AGENT_SECONDS
+    while _has_agent(folder) and time.monotonic() < ends_at:  # one that is just starting does not listen yet
+        with contextlib.suppress(OSError, ValueError):
+            ask_agent(folder, {"op": "exit"})
+        time.sleep(0.02)
+
+
+def _has_agent(home: Path) -> bool:
+    command = b"runyard.node.agent\0" + os.fsencode(home) + b"\0"
+    return any(command in next(words_of(pid), b"") for pid in pids())

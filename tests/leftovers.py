@@ -9,12 +9,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.mount_tables import mounted_anywhere
+from tests.processes import pids, words_of
 
 FOLDERS = pytest.StashKey[tuple[Path, Path]]()
 LEFT = pytest.StashKey[list[str]]()
@@ -64,9 +64,9 @@ def _mounts(folders: Iterable[Path]) -> list[str]:
 
 def _processes(folders: Iterable[Path]) -> Iterator[str]:
     needles, spared = [os.fsencode(folder) for folder in folders], _this_and_its_parents()
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if pid not in spared and any(needle in text for text in _words_of(pid) for needle in needles):
-            yield f"process {pid}: {next(_words_of(pid), b'').replace(bytes(1), b' ').decode(errors='replace')}"
+    for pid in pids():
+        if pid not in spared and any(needle in text for text in words_of(pid) for needle in needles):
+            yield f"process {pid}: {next(words_of(pid), b'').replace(bytes(1), b' ').decode(errors='replace')}"
 
 
 def _this_and_its_parents() -> set[int]:
@@ -75,15 +75,3 @@ def _this_and_its_parents() -> set[int]:
         found.add(pid)
         pid = int(Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[1])
     return found
-
-
-def _words_of(pid: int) -> Iterator[bytes]:
-    """Its command line, variables, working folder and open files; nothing of one that has ended."""
-    process = Path("/proc", str(pid))
-    with suppress(OSError):
-        yield (process / "cmdline").read_bytes()
-        yield (process / "environ").read_bytes()
-        yield os.fsencode(os.readlink(process / "cwd"))
-        for descriptor in os.listdir(process / "fd"):
-            with suppress(FileNotFoundError):
-                yield os.fsencode(os.readlink(process / "fd" / descriptor))

@@ -1,0 +1,21 @@
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def pids() -> list[int]:
+    """Of all processes of the machine."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def words_of(pid: int) -> Iterator[bytes]:
+    """Its command line, variables, working folder and open files; nothing of one that has ended."""
+    process = Path("/proc", str(pid))
+    with suppress(OSError):
+        yield (process / "cmdline").read_bytes()
+        yield (process / "environ").read_bytes()
+        yield os.fsencode(os.readlink(process / "cwd"))
+        for descriptor in os.listdir(process / "fd"):
+            with suppress(FileNotFoundError):
+                yield os.fsencode(os.readlink(process / "fd" / descriptor))
