@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from azureml.core import Dataset, Datastore
+from azureml.core import Dataset, Datastore, ScriptRunConfig
 from azureml.data import LinkFileOutputDatasetConfig, OutputFileDatasetConfig
 from azureml.exceptions import UserErrorException
 from tests.sdk.test_every_interpreter import FOUND
@@ -207,3 +207,23 @@ def test_the_oldest_python_finds_its_inputs_too(experiment, dataset, tmp_path):
     )
     made.run_config.environment.python.interpreter_path = str(FOUND[3, 6])
     assert finished(experiment.submit(made))["status"] == "Completed"
+
+
+RESUMED = """
+import sys
+assert sys.argv[1] == "--resume-from", sys.argv
+assert open(sys.argv[2] + "/model/checkpoint").read() == "epoch 3"
+"""
+
+
+def test_a_run_goes_on_from_the_outputs_of_another(experiment, tmp_path):
+    (tmp_path / "checkpoint").write_text("epoch 3")
+    with experiment.start_logging(snapshot_directory=None) as first:
+        with pytest.raises(UserErrorException, match="no files in outputs/"):
+            first._get_outputs_datapath()
+        first.upload_file("outputs/model/checkpoint", str(tmp_path / "checkpoint"))
+    fresh = config(tmp_path / "source", RESUMED)
+    resumed = ScriptRunConfig(
+        fresh.source_directory, "train.py", run_config=fresh.run_config, resume_from=first._get_outputs_datapath()
+    )
+    assert finished(experiment.submit(resumed))["status"] == "Completed"

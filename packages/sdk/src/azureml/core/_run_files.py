@@ -121,6 +121,24 @@ class RunFiles:
             sample_input_dataset=sample_input_dataset, sample_output_dataset=sample_output_dataset,
             resource_configuration=resource_configuration)
 
+    def _get_outputs_datapath(self):
+        """A copy of the run's outputs on the workspace's default datastore, for resume_from and data references.
+
+        Notebooks call it in spite of its name. Each call brings the copy up to date.
+        """
+        import tempfile
+
+        from azureml.data.datapath import DataPath
+
+        if not any(name.startswith("outputs/") for name in self.get_file_names()):
+            raise UserErrorException("Run {} has no files in outputs/ to go on from.".format(self.id))
+        store = self.experiment.workspace.get_default_datastore()
+        target = "ExperimentRun/dcid.{}/outputs".format(self.id)
+        with tempfile.TemporaryDirectory() as folder:
+            self.download_files("outputs", folder)
+            store.upload(os.path.join(folder, "outputs"), target, overwrite=True, show_progress=False)
+        return DataPath(store, target)
+
     def _store(self, files):
         try:
             self._recorder.store(files)
