@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig, Workspace
 from runyard_sdk.client import Client, quoted
+from tests.processes import pids, words_of
 
 DEADLINE_SECONDS = 120
 ENDED = ("Completed", "Failed", "Canceled")
@@ -69,9 +70,10 @@ class Yard:
         return pid if pid and is_alive(pid) else None
 
     def processes(self) -> list[int]:
-        """Every process that works on this home: told by its environment or its command line."""
+        """Every other process that works on this home: told by its variables, its command line or its files."""
         needle = str(self.home).encode()
-        return [pid for pid in _pids() if pid != os.getpid() and needle in _words_of(pid)]
+        others = (pid for pid in pids() if pid != os.getpid())
+        return [pid for pid in others if any(needle in text for text in words_of(pid))]
 
     def close(self) -> None:
         # Agents start supervisors, which start scripts: one pass may miss what a victim was just starting.
@@ -126,15 +128,3 @@ def _pid_in(file: Path) -> int | None:
     with suppress(OSError, ValueError, KeyError):
         return int(json.loads(file.read_text(encoding="utf-8"))["pid"])
     return None
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _words_of(pid: int) -> bytes:
-    words = b""
-    for name in ("environ", "cmdline"):
-        with suppress(OSError):
-            words += Path(f"/proc/{pid}/{name}").read_bytes()
-    return words
