@@ -82,6 +82,18 @@ def test_a_changed_source_is_said(shell, petals):
         os.utime(stored, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
+def test_a_dataset_whose_source_is_gone_is_shown_with_its_runs(shell, petals):
+    dataset, run = petals
+    folder = next((shell.home / "datastores").rglob("petals"))
+    folder.rename(folder.with_name("withered"))
+    try:
+        shown = shell("data", "show", dataset).stdout
+    finally:
+        folder.with_name("withered").rename(folder)
+    assert "There is nothing at" in shown
+    assert run in shown
+
+
 def test_files_are_downloaded_and_not_replaced_unasked(shell, petals, tmp_path):
     first = shell("data", "download", "petals", "--target", tmp_path, "-o", "json")
     assert sorted(json.loads(first.stdout)) == [str(tmp_path / f"{number}.txt") for number in range(3)]

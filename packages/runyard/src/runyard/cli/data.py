@@ -60,7 +60,7 @@ def show(
     service = connect()
     root, dataset = _find(service, name, version, workspace)
     lineage = service.get(f"{root}/datasets/by-id/{dataset['id']}/lineage")
-    resolved = service.post(f"{root}/datasets/resolve", {"id": dataset["id"], "variables": _variables()})
+    resolved = _resolved(service, root, dataset)
     if output is Format.JSON:
         print_json({**dataset, **resolved, "lineage": lineage})
         return
@@ -138,7 +138,7 @@ def upload(
 
 @app.command()
 def mount(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name, or its id.")],
+    name: NameArgument,
     mount_point: Annotated[Path, typer.Argument(help="An empty folder; it is made where it is not there.")],
     version: VersionOption = None,
     workspace: WorkspaceOption = None,
@@ -189,6 +189,20 @@ def _find(service: Service, name: str, version: int | None, workspace: str | Non
     except NotFound:
         assert by_name_error is not None
         raise by_name_error from None
+
+
+def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str, Any]:
+    """Its files as they are now. Where its source is gone or does not answer, that is what changed: all else about
+    the dataset can be shown."""
+    from runyard_sdk.errors import DataFailed, NotFound
+
+    try:
+        found: dict[str, Any] = service.post(
+            f"{root}/datasets/resolve", {"id": dataset["id"], "variables": _variables()}
+        )
+    except (NotFound, DataFailed) as error:
+        return {"files": [], "changes": [str(error)]}
+    return found
 
 
 def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
