@@ -31,7 +31,9 @@ BAR = Bar("at least 0.95 x the quicker of rclone and boto3", lambda rate, floor:
 
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder, open_home() as home:
-        server = S3Server(Path(folder, "server"), checks_signatures=False)
+        place = Path(folder, "server")
+        place.mkdir()
+        server = S3Server(place, checks_signatures=False)
         server.start()
         try:
             yield from _measure(Path(folder), home.workspace, server.endpoint)
