@@ -299,3 +299,10 @@ def test_comments_are_dropped_and_wheel_folders_kept():
 def test_accepted_versions_include_all_that_v1_listed():
     for framework, versions in V1_VERSIONS.items():
         assert {".".join(version.split(".")[:2]) for version in versions} <= set(accepted_series(framework))
+
+
+def test_what_tables_take_is_added_unless_the_user_names_it():
+    definition = _definition(pip=["azureml-defaults", "pandas==1.1.5"])
+    spec = plan_environment(definition, gpu_present=False, for_tables=("pandas", "pyarrow"))
+    assert spec.requirements == ("pandas==1.1.5", "pyarrow")
+    assert "Added to read the run's tabular datasets: pyarrow." in spec.notes

@@ -104,3 +104,18 @@ def test_credentials_leave_no_trace_of_a_run_that_used_them(submitter, s3_server
     for file in Path(service["home"]).rglob("*"):
         if file.is_file():
             assert s3_server.key.encode() not in file.read_bytes(), file
+
+
+def test_a_run_that_is_given_a_table_has_what_reading_it_takes(submitter):
+    client = submitter.client
+    client.put(f"{client.here}/datastores/{BLOBS}/files/pets.csv", b"name\nRex\n")
+    body = {
+        "type": "tabular",
+        "sources": [{"datastore": BLOBS, "path": "pets.csv"}],
+        "format": {"kind": "delimited", "separator": ",", "header": True},
+    }
+    dataset = client.post(f"{client.here}/datasets", {"name": "table of pets", "body": body})
+    entry = {"dataLocation": {"dataset": {"id": dataset["id"]}}, "mechanism": "Direct"}
+    listed = {"python": {"condaDependencies": {"dependencies": [{"pip": ["azureml-defaults"]}]}}}
+    run = submitter.ended(submitter.submit("import pandas", environment=listed, data={"pets": entry}))
+    assert run["status"] == "Completed", run["error"]

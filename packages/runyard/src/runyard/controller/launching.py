@@ -11,7 +11,7 @@ from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Engine
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
-from runyard.services.data_named import planned_data, require_data
+from runyard.services.data_named import packages_for_tables, planned_data, require_data
 from runyard.services.tokens import Tokens
 
 
@@ -72,7 +72,8 @@ class Launching:
         )
 
     def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
-        return plan_environment(run.definition, gpu_present=gpus.has_gpus)
+        packages = packages_for_tables(self._around.assets, run.workspace, run.definition)
+        return plan_environment(run.definition, gpu_present=gpus.has_gpus, for_tables=packages)
 
     def _share(self, run: RunRecord, nodes: tuple[Node, ...], most_nodes: int) -> GpuShare:
         slots = [slot_of(node) for node in nodes] or [0]

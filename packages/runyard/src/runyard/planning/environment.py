@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.errors import InvalidArgument
@@ -15,14 +15,20 @@ DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", 
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
 
 
-def plan_environment(definition: Mapping[str, Any], *, gpu_present: bool) -> EnvironmentSpec:
-    """What the run's interpreter must hold. InvalidArgument names the argument that cannot be met."""
+def plan_environment(
+    definition: Mapping[str, Any], *, gpu_present: bool, for_tables: Sequence[str] = ()
+) -> EnvironmentSpec:
+    """What the run's interpreter must hold. InvalidArgument names the argument that cannot be met.
+
+    `for_tables`: what reading the run's tables takes. azureml-defaults brought it, so few lists of packages name it.
+    """
     environment = definition.get("environment") or {}
     python = environment.get("python") or {}
     ours = definition.get("runyard") or {}
     if python.get("userManagedDependencies"):
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
     wishes = _wishes(python, ours)
+    _add_for_tables(wishes, for_tables)
     estimator = ours.get("estimator") or {}
     if estimator.get("unpinned"):
         pin_framework(wishes, recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present))
@@ -61,6 +67,13 @@ def _wishes(python: Mapping[str, Any], ours: Mapping[str, Any]) -> Wishes:
     add_conda(wishes, map(str, ours.get("conda_packages") or []))
     add_pip(wishes, pip)
     return wishes
+
+
+def _add_for_tables(wishes: Wishes, packages: Sequence[str]) -> None:
+    missing = [package for package in packages if package not in wishes.names()]
+    wishes.requirements += missing
+    if missing:
+        wishes.notes.append(f"Added to read the run's tabular datasets: {', '.join(missing)}.")
 
 
 def _wished_python(version: str) -> str:

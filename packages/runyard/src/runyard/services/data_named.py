@@ -6,7 +6,7 @@ from typing import Any
 from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.plan import DataItem
-from runyard.planning.data import plan_data
+from runyard.planning.data import dataset_inputs, plan_data
 from runyard.ports.stores import AssetStore
 from runyard.services.workspaces import DEFAULT_DATASTORE
 
@@ -43,6 +43,23 @@ def require_dataset(assets: AssetStore, workspace: str, input_name: str, dataset
             f"Data input {input_name!r} names the dataset {dataset_id!r}, which is not in workspace {workspace!r}.",
             hint="Was it unregistered? Make the dataset again and submit again.",
         ) from None
+
+
+def packages_for_tables(assets: AssetStore, workspace: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a script needs to read the tabular datasets among its inputs; one that is not there any more counts not."""
+    packages: dict[str, None] = {}
+    for dataset_id, _ in dataset_inputs(definition).values():
+        try:
+            body = assets.get_by_id(workspace, AssetKind.DATASET, dataset_id).body
+        except NotFound:
+            continue
+        if body.get("type") == "tabular":
+            packages |= dict.fromkeys(("pandas", "pyarrow") if _is_parquet(body) else ("pandas",))
+    return tuple(packages)
+
+
+def _is_parquet(body: Mapping[str, Any]) -> bool:
+    return bool((body.get("format") or {}).get("kind") == "parquet")
 
 
 def _require_datastore(assets: AssetStore, workspace: str, item: DataItem) -> None:
