@@ -41,11 +41,10 @@ def strings(body: Json, name: str) -> dict[str, str]:
     return {key: value if isinstance(value, str) else str(value) for key, value in given.items() if value is not None}
 
 
-def whole_number(body: Json, name: str) -> int:
-    """At least 0."""
+def whole_number(body: Json, name: str, *, least: int = 0) -> int:
     value = body.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidArgument(f"{name} must be a whole number of at least 0, got {_shown(value)}.")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArgument(f"{name} must be a whole number of at least {least}, got {_shown(value)}.")
     return value
 
 

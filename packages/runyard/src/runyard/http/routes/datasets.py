@@ -31,7 +31,7 @@ def save(services: Use, workspace: str, body: JsonBody) -> Response:
 def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response:
     variables = strings(body, "variables")
     if body.get("id") is None:
-        most = whole_number(body, "limit") if body.get("limit") is not None else None
+        most = whole_number(body, "limit", least=1) if body.get("limit") is not None else None
         resolved, changes = services.datasets.resolve(workspace, mapping(body, "body"), variables, most), []
     else:
         seen = services.datasets.look_now(found(services, who, workspace, text(body, "id")), variables)
