@@ -93,7 +93,8 @@ def test_every_answer_can_be_json(shell: Shell, runs: Runs, command: tuple[str, 
 
 def test_doctor_names_what_runs_need(shell: Shell) -> None:
     parts = {finding["part"]: finding for finding in json.loads(shell("doctor", "-o", "json").stdout)}
-    assert {"system", "home", "disk", "service", "Python", "uv", "compiler", "MPI", "git", "GPU"} == set(parts)
+    names = {"system", "home", "disk", "service", "Python", "uv", "compiler", "MPI", "git", "mounts", "GPU"}
+    assert names == set(parts)
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert own in parts["Python"]["found"]
 

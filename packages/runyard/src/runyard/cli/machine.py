@@ -43,6 +43,7 @@ def examine(home: Path) -> list[Finding]:
         lambda: _program("compiler", ("cc", "c++"), "Debian: apt-get install build-essential"),
         lambda: _program("MPI", ("mpirun", "mpicc"), "Debian: apt-get install openmpi-bin libopenmpi-dev"),
         lambda: _program("git", ("git",), "Without git, runs do not record the commit they came from."),
+        _mounts,
         _gpus,
     )
     return [check() for check in checks]
@@ -119,6 +120,16 @@ def _program(part: str, names: tuple[str, ...], remedy: str) -> Finding:
     if missing:
         return Finding(part, Level.LACKS, f"no {', '.join(missing)} on PATH", remedy)
     return Finding(part, Level.OK, _first_line([names[0], "--version"]))
+
+
+def _mounts() -> Finding:
+    from runyard.mounting.kernel import why_no_fuse
+
+    reason = why_no_fuse()
+    if reason:
+        remedy = "Data of object stores and web addresses is downloaded where runs want it mounted."
+        return Finding("mounts", Level.LACKS, reason, remedy)
+    return Finding("mounts", Level.OK, "FUSE")
 
 
 def _gpus() -> Finding:
