@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from runyard.errors import InvalidArgument
-from runyard.services.network import Network
+from runyard.services.data.network import Network
 from runyard.settings import home_folder, read_settings
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from runyard.errors import AccessDenied, InvalidArgument
 from runyard.model.data import StoreAccess
-from runyard.services.datasets import NewDataset
-from runyard.services.datastores import NewDatastore
+from runyard.services.data.datasets import NewDataset
+from runyard.services.data.datastores import NewDatastore
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings, read_settings
 from runyard.wiring import Data, build_data, lay_foundation

@@ -26,27 +26,27 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
-from runyard.services.attempt_data import AttemptData
 from runyard.services.computes import ComputeKind, Computes
-from runyard.services.datasets import DatasetRules, Datasets
-from runyard.services.datastores import DatastoreRules, Datastores
+from runyard.services.data.attempt_data import AttemptData
+from runyard.services.data.datasets import DatasetRules, Datasets
+from runyard.services.data.datastores import DatastoreRules, Datastores
+from runyard.services.data.lineage import Lineage
+from runyard.services.data.network import Network
+from runyard.services.data.open_stores import OpenStores
+from runyard.services.data.outputs import Outputs
+from runyard.services.data.pinning import Pins
+from runyard.services.data.store_files import StoreFiles
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.kinds import EnvironmentKind, ModelKind
-from runyard.services.lineage import Lineage
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
-from runyard.services.network import Network
 from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
-from runyard.services.open_stores import OpenStores
-from runyard.services.outputs import Outputs
 from runyard.services.overview import Overviews
-from runyard.services.pinning import Pins
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
-from runyard.services.store_files import StoreFiles
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Tokens
 from runyard.services.upkeep import Cache, Upkeep

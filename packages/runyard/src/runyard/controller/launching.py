@@ -11,7 +11,7 @@ from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Engine
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
-from runyard.services.data_named import packages_for_tables, planned_data, require_data
+from runyard.services.data.data_named import packages_for_tables, planned_data, require_data
 from runyard.services.tokens import Tokens
 
 

@@ -7,22 +7,22 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
 from runyard.services.assets import Assets
-from runyard.services.attempt_data import AttemptData
 from runyard.services.computes import Computes
-from runyard.services.datasets import Datasets
-from runyard.services.datastores import Datastores
+from runyard.services.data.attempt_data import AttemptData
+from runyard.services.data.datasets import Datasets
+from runyard.services.data.datastores import Datastores
+from runyard.services.data.lineage import Lineage
+from runyard.services.data.outputs import Outputs
+from runyard.services.data.store_files import StoreFiles
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
-from runyard.services.lineage import Lineage
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
-from runyard.services.outputs import Outputs
 from runyard.services.overview import Overviews
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
-from runyard.services.store_files import StoreFiles
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep

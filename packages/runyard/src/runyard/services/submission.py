@@ -12,10 +12,10 @@ from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import planned_data, require_data, require_dataset
+from runyard.services.data.data_named import planned_data, require_data, require_dataset
+from runyard.services.data.lineage import Lineage
+from runyard.services.data.outputs import registration_of
 from runyard.services.definition import check_nodes, check_script, target_of
-from runyard.services.lineage import Lineage
-from runyard.services.outputs import registration_of
 from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 

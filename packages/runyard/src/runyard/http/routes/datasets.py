@@ -16,7 +16,7 @@ from runyard.http.routes.assets import noted
 from runyard.model.assets import Asset
 from runyard.planning.data_json import data_to_json
 from runyard.planning.data_steps import FoundFile
-from runyard.services.datasets import NewDataset
+from runyard.services.data.datasets import NewDataset
 from runyard.services.tokens import Caller, Role
 
 router = APIRouter(prefix="/workspaces/{workspace}/datasets", dependencies=[Depends(workspace_access)])

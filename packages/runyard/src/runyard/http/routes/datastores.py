@@ -8,7 +8,7 @@ from runyard.http.context import Use, Who
 from runyard.http.fields import flag, mapping, pairs, text
 from runyard.http.paths import PATH
 from runyard.http.records import shown_asset
-from runyard.services.datastores import NewDatastore
+from runyard.services.data.datastores import NewDatastore
 from runyard.services.tokens import Role
 
 router = APIRouter(prefix="/workspaces/{workspace}/datastores", dependencies=[Depends(workspace_access)])

@@ -8,7 +8,7 @@ from runyard.model.lineage import REFERENCE, DatasetUse, Direction
 from runyard.model.runs import RunId
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, LineageStore, RunStore
-from runyard.services.recent import Recent
+from runyard.services.data.recent import Recent
 
 REMEMBERED_LOOKUPS = 4096
 REMEMBERED_SECONDS = 3600.0

@@ -12,14 +12,14 @@ from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
 from runyard.services.content import Content
-from runyard.services.dataset_bodies import checked_body, definition_of
+from runyard.services.data.dataset_bodies import checked_body, definition_of
+from runyard.services.data.network import Network
+from runyard.services.data.open_stores import OpenStores
+from runyard.services.data.pinning import Pins
+from runyard.services.data.recent import Recent
+from runyard.services.data.resolving import Resolved, Resolver
+from runyard.services.data.store_files import StoreFiles
 from runyard.services.kinds import PlainKind
-from runyard.services.network import Network
-from runyard.services.open_stores import OpenStores
-from runyard.services.pinning import Pins
-from runyard.services.recent import Recent
-from runyard.services.resolving import Resolved, Resolver
-from runyard.services.store_files import StoreFiles
 from runyard.services.workspaces import Workspaces
 
 REMEMBERED_SECONDS = 60.0

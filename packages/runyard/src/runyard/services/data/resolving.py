@@ -12,8 +12,8 @@ from runyard.planning.data_layout import path_in_dataset, stored_path
 from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
 from runyard.planning.data_steps import FoundFile, steps_of
 from runyard.ports.data import DataStore
-from runyard.services.deadline import LISTING_SECONDS, bounded
-from runyard.services.open_stores import OpenStores
+from runyard.services.data.deadline import LISTING_SECONDS, bounded
+from runyard.services.data.open_stores import OpenStores
 
 ASKERS = 16
 Body = Mapping[str, Any]

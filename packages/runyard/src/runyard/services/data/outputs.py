@@ -9,9 +9,9 @@ from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunId, RunRecord
 from runyard.planning.data import LINK, output_mechanisms, output_options
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import planned_data
-from runyard.services.datasets import Datasets, NewDataset
-from runyard.services.lineage import Lineage
+from runyard.services.data.data_named import planned_data
+from runyard.services.data.datasets import Datasets, NewDataset
+from runyard.services.data.lineage import Lineage
 from runyard.services.tokens import run_of
 
 

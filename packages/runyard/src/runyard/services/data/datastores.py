@@ -14,16 +14,16 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
-from runyard.services.datastore_kinds import (
+from runyard.services.data.datastore_kinds import (
     WORKSPACE_KIND,
     checked_credentials,
     checked_settings,
     credential_type,
     kind_named,
 )
+from runyard.services.data.network import Network
+from runyard.services.data.open_stores import CREDENTIALS_KEY, OpenStores
 from runyard.services.kinds import PlainKind
-from runyard.services.network import Network
-from runyard.services.open_stores import CREDENTIALS_KEY, OpenStores
 from runyard.services.secrets import Vault
 from runyard.services.workspaces import Workspaces
 from runyard.settings import Settings

@@ -7,11 +7,11 @@ from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunRecord
 from runyard.ports.stores import AssetStore, RunStore
-from runyard.services.data_named import planned_data
-from runyard.services.datasets import Datasets
-from runyard.services.lineage import Lineage
-from runyard.services.network import Network
-from runyard.services.open_stores import OpenStores
+from runyard.services.data.data_named import planned_data
+from runyard.services.data.datasets import Datasets
+from runyard.services.data.lineage import Lineage
+from runyard.services.data.network import Network
+from runyard.services.data.open_stores import OpenStores
 from runyard.services.tokens import run_of
 
 ONE_INPUT = "data"

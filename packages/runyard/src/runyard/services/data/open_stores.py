@@ -11,8 +11,8 @@ from runyard.model.data import WEB, NetworkRules, StoreAccess
 from runyard.model.names import check_asset_name, check_workspace_name
 from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
-from runyard.services.datastore_kinds import KINDS, WORKSPACE_KIND
-from runyard.services.recent import Recent
+from runyard.services.data.datastore_kinds import KINDS, WORKSPACE_KIND
+from runyard.services.data.recent import Recent
 from runyard.services.secrets import Vault
 
 MOST_KEPT_OPEN = 64

@@ -12,10 +12,10 @@ from runyard.model.data import StoredFile
 from runyard.model.names import check_relative_path
 from runyard.ports.data import DataStore
 from runyard.services.content import Content
-from runyard.services.deadline import bounded
+from runyard.services.data.deadline import bounded
+from runyard.services.data.network import Network
+from runyard.services.data.open_stores import OpenStores
 from runyard.services.folders import named_file, plain_file
-from runyard.services.network import Network
-from runyard.services.open_stores import OpenStores
 from runyard.transfers import upload
 
 PART_BYTES = 4 * 1024 * 1024
