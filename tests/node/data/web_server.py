@@ -30,8 +30,8 @@ class WebServer:
         """Statuses to answer with instead."""
         self.redirects: dict[str, str] = {}
         """Where such a page is said to be."""
-        self.cut: set[str] = set()
-        """Pages of which half comes, and then the end."""
+        self.cuts: dict[str, float] = {}
+        """How many times half of such a page comes, and then the end."""
         self.gates: dict[str, threading.Event] = {}
         """The second half of what is asked of such a page waits for its event."""
         self.asked: list[str] = []
@@ -90,7 +90,8 @@ class WebServer:
             headers["Content-Range"] = f"bytes {start}-{min(end, len(body) - 1)}/{len(body)}"
             body, status = body[start : end + 1], 206
         headers["Content-Length"] = str(len(body))
-        if path in self.cut:
+        if self.cuts.get(path) and request.command == "GET":
+            self.cuts[path] -= 1
             body, request.close_connection = body[: len(body) // 2], True
         self._send(request, status, headers, body, self.gates.get(path))
 
