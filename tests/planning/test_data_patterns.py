@@ -4,7 +4,7 @@ import time
 import pytest
 
 from runyard.errors import InvalidArgument
-from runyard.planning.data_layout import path_in_dataset, stored_path
+from runyard.planning.data_layout import paths_in_dataset, stored_path
 from runyard.planning.data_patterns import fixed_part, literal_prefix, matcher, whole_folder
 
 NAMES = ["a.csv", "a/b.csv", "a/b.txt", "a/c/d.csv", "a/c/e/f.csv", "ab/x.csv", "a/[1].csv", "a/line\nend.csv"]
@@ -103,12 +103,30 @@ def test_a_whole_folder_is_known_as_one(pattern, folder):
         ("https://user:secret@h/x", "x", "https%3A/%2Fh/x"),
         ("http://h/../..", "%2E%2E", "http%3A/%2Fh/%2E%2E/%2E%2E"),
         ("http://h", "index", "http%3A/%2Fh/index"),
-        ("http://h/x.csv?part=1", "x.csv%3Fpart=1", "http%3A/%2Fh/x.csv%3Fpart=1"),
+        ("http://h/x.csv?sig=secret", "x.csv", "http%3A/%2Fh/x.csv"),
     ],
 )
 def test_each_address_has_a_safe_place_in_its_dataset(url, alone, among_others):
-    assert path_in_dataset([url], url) == alone
-    assert path_in_dataset([url, "http://other/x"], url) == among_others
+    assert paths_in_dataset([url])[url] == alone
+    assert paths_in_dataset([url, "http://other/x"])[url] == among_others
+
+
+def test_addresses_that_differ_by_their_query_alone_are_told_apart_without_it():
+    urls = ["http://h/x.csv?part=1", "http://h/x.csv?part=2", "http://h/y.csv?part=1", "http://h/.x?a", "http://h/.x?b"]
+    paths = list(paths_in_dataset(urls).values())
+    assert len(set(paths)) == len(urls)
+    assert not any("part" in path for path in paths)
+    assert [path.rpartition(".")[2] for path in paths[:3]] == ["csv"] * 3
+    assert paths[2] == "http%3A/%2Fh/y.csv"
+    assert paths == list(paths_in_dataset(urls).values())
+
+
+@pytest.mark.parametrize("name", ["a" * 5000 + ".gz", "%E3%81%82" * 100 + ".gz", "あ" * 100 + ".gz"])
+def test_a_name_that_no_disk_takes_is_cut_and_keeps_its_kind(name):
+    (path,) = paths_in_dataset([f"http://h/{name}"]).values()
+    assert len(path.encode()) <= 255
+    assert path.endswith(".gz")
+    assert paths_in_dataset([f"http://h/x{name}"]) != paths_in_dataset([f"http://h/{name}"])
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,10 @@ def test_a_mount_point_must_be_empty(store, tmp_path):
 def test_a_path_that_is_no_text_is_shown_as_it_is(store):
     with pytest.raises(UserErrorException, match=r"half of a character.*\\udcff"):
         Dataset.File.from_files((store, "it/\udcff.csv"))
+
+
+def test_the_signature_of_an_address_is_sent_and_no_part_of_the_files_name(workspace, web, tmp_path):
+    made = Dataset.File.from_files(web.put("/x.gz?sig=" + "s" * 600, b"content"))
+    assert made.to_path() == ["/x.gz"]
+    (path,) = made.download(str(tmp_path / "got"))
+    assert Path(path).read_bytes() == b"content"

@@ -1,20 +1,26 @@
 """Where each file of a dataset lies below the dataset's root: `to_path()`, mount and download agree."""
 
+from collections import Counter
 from collections.abc import Sequence
+from hashlib import blake2b
 from urllib.parse import quote, urlsplit
 
 from runyard.planning.data_patterns import fixed_part
 
+LONGEST_NAME = 240
+"""Of 255 bytes that a disk takes: some are left to tell files apart."""
+_LONGEST_SUFFIX = 20
 
-def path_in_dataset(urls: Sequence[str], url: str) -> str:
-    """Relative path of one address: its file name when it is the only source, else with scheme and host."""
-    parts = urlsplit(url)
-    segments = [_safe(segment) for segment in parts.path.split("/") if segment] or ["index"]
-    if parts.query:
-        segments[-1] += quote("?" + parts.query, safe="=&")
-    if len(urls) == 1:
-        return segments[-1]
-    return "/".join([f"{parts.scheme}%3A", "%2F" + quote(parts.netloc.rpartition("@")[2], safe=""), *segments])
+
+def paths_in_dataset(urls: Sequence[str]) -> dict[str, str]:
+    """Relative path of each address: its file name when it is the only one, else with scheme and host.
+
+    A query is left out: it may be long, and hold a signature, which is a secret. Addresses that differ by it alone are
+    told apart by a digest of it.
+    """
+    paths = {url: _path_of(url, is_only=len(set(urls)) == 1) for url in urls}
+    times = Counter(paths.values())
+    return {url: path if times[path] == 1 else _marked(path, urlsplit(url).query) for url, path in paths.items()}
 
 
 def stored_path(datastore: str, pattern: str, name: str, *, is_only_source: bool) -> str:
@@ -33,5 +39,27 @@ def shown(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
+def _path_of(url: str, *, is_only: bool) -> str:
+    parts = urlsplit(url)
+    segments = [_safe(segment) for segment in parts.path.split("/") if segment] or ["index"]
+    if is_only:
+        return segments[-1]
+    return "/".join([f"{parts.scheme}%3A", "%2F" + quote(parts.netloc.rpartition("@")[2], safe=""), *segments])
+
+
 def _safe(segment: str) -> str:
-    return quote(segment, safe="%!$&'()*+,;=:@~") if segment not in (".", "..") else quote(segment).replace(".", "%2E")
+    """As the name of a file: one that no disk takes is cut, and marked by what it was."""
+    if segment in (".", ".."):
+        return segment.replace(".", "%2E")
+    name = quote(segment, safe="%!$&'()*+,;=:@~")
+    return name if len(name) <= LONGEST_NAME else _marked(name, name)
+
+
+def _marked(path: str, mark: str) -> str:
+    """With a digest before its suffix, so that scripts still know the kind of the file."""
+    above, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    if not stem or len(suffix) > _LONGEST_SUFFIX:
+        stem, dot, suffix = name, "", ""
+    digest = blake2b(mark.encode(), digest_size=4).hexdigest()
+    return f"{above}{slash}{stem[: LONGEST_NAME - len(suffix) - 10]}-{digest}{dot}{suffix}"

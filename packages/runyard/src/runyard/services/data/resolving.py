@@ -8,7 +8,7 @@ from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound, Unreachable
 from runyard.model.data import WEB, DatasetFiles, NetworkRules, SourceFile, StoredFile
-from runyard.planning.data_layout import path_in_dataset, stored_path
+from runyard.planning.data_layout import paths_in_dataset, stored_path
 from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
 from runyard.planning.data_steps import FoundFile, steps_of
 from runyard.ports.data import DataStore
@@ -69,7 +69,8 @@ class Resolver:
                 ) from None
             finally:
                 askers.shutdown(wait=False, cancel_futures=True)
-        return [_found(path_in_dataset(unique, url), WEB, url, file) for url, file in zip(asked, seen, strict=True)]
+        paths = paths_in_dataset(unique)
+        return [_found(paths[url], WEB, url, file) for url, file in zip(asked, seen, strict=True)]
 
     def _of_datastore(
         self, workspace: str, source: Mapping[str, str], rules: NetworkRules, most: int | None, *, is_only: bool
