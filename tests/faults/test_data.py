@@ -61,6 +61,7 @@ def test_an_address_that_fails_at_run_start_is_named(yard: Yard, server, data, s
     server.answers["/a.bin"] = status
     run = yard.finish(READS, arguments=(getattr(data.as_named_input("a"), mode)(),))
     assert run.get_status() == "Failed"
+    assert "Data input 'a'" in message_of(run)
     assert f"{server.url}/a.bin" in message_of(run)
     assert str(status) in message_of(run)
 

@@ -1,7 +1,8 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from runyard.errors import Conflict, SourceChanged
+from runyard.errors import Conflict, RunyardError, SourceChanged
 from runyard.model.assets import Asset
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
 from runyard.model.plan import DataItem
@@ -59,7 +60,8 @@ class AttemptData:
         datasets = {name: self._datasets.get(run.workspace, item.dataset_id) for name, item in wanted.items()}
         found = {}
         for name, dataset in datasets.items():
-            seen = self._datasets.look(dataset, rules)
+            with _naming(name):
+                seen = self._datasets.look(dataset, rules)
             found[name] = seen.resolved.as_given([f"Data input {name!r}: {change}" for change in seen.changes])
         self._tell_changes(run, [change for files in found.values() for change in files.changes])
         self._lineage.read(
@@ -81,3 +83,12 @@ class AttemptData:
         names = named | {file.store for files in found.values() for file in files.files}
         stores = {name: self._stores.access(workspace, name) for name in sorted(names)}
         return DataForAttempt(found, stores, rules)
+
+
+@contextmanager
+def _naming(input_name: str) -> Iterator[None]:
+    """Whatever goes wrong in the block becomes an error that names the input."""
+    try:
+        yield
+    except RunyardError as error:
+        raise type(error)(f"Data input {input_name!r}: {error.problem}", hint=error.hint, **error.facts) from error
