@@ -18,6 +18,8 @@ from tests.processes import pids, words_of
 
 FOLDERS = pytest.StashKey[tuple[Path, Path]]()
 LEFT = pytest.StashKey[list[str]]()
+RESOURCE_TRACKER = b"multiprocessing.resource_tracker"
+"""Python's own helper, which ends with this process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +68,9 @@ def _processes(folders: Iterable[Path]) -> Iterator[str]:
     needles, spared = [os.fsencode(folder) for folder in folders], _this_and_its_parents()
     for pid in pids():
         if pid not in spared and any(needle in text for text in words_of(pid) for needle in needles):
-            yield f"process {pid}: {next(words_of(pid), b'').replace(bytes(1), b' ').decode(errors='replace')}"
+            command = next(words_of(pid), b"")
+            if RESOURCE_TRACKER not in command:
+                yield f"process {pid}: {command.replace(bytes(1), b' ').decode(errors='replace')}"
 
 
 def _this_and_its_parents() -> set[int]:
