@@ -64,6 +64,12 @@ def test_a_dataset_is_shown_with_its_files_its_runs_and_their_models(shell, peta
     assert as_json["lineage"]["runs"][0]["run_id"] == run
 
 
+def test_a_run_is_shown_with_the_data_it_read(shell, petals):
+    heading, row = shell("runs", "show", petals[1]).stdout.partition("\ndata\n")[2].splitlines()[:2]
+    assert heading.split() == ["DIRECTION", "NAME", "DATASET", "VERSION", "MODE"]
+    assert row.split() == ["input", "petals", "petals", "1", "Mount"]
+
+
 def test_a_dataset_that_is_not_there_is_named(shell, petals):
     done = shell("data", "show", "leaves")
     assert done.returncode == 3

@@ -1,23 +1,35 @@
+import html
 import html.parser
 import re
 from urllib.parse import urlsplit
 
 import pytest
 
+from runyard.services.tokens import Tokens
 from tests.wire_client import PREFIX
 
+DATA = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "pets"}]}
 EVIL = "<script>alert(1)</script>\"'&"
 
 
 @pytest.fixture
 def page(client):
     """The path of the page of a run that has something in every section, all of it hostile."""
-    run = client.interactive_run(f"page-{client.workspace}", display_name=EVIL, tags={EVIL: EVIL})
+    definition = {"outputData": {"cleaned": {"mechanism": "Link"}}}
+    run = client.interactive_run(
+        f"page-{client.workspace}", display_name=EVIL, tags={EVIL: EVIL}, definition=definition
+    )
     run_id = run["id"]
     client.post(f"/runs/{run_id}/journals/{run_id}~0-1-a", b"".join(_points()))
     client.post(f"/runs/{run_id}/logs/azureml-logs/70_driver_log.txt?offset=0", EVIL.encode() + b"\n\xff\n")
     sha256 = client.put_blob(b"<h1>not a page</h1>")
     client.post(f"/runs/{run_id}/files", {"entries": [[f"outputs/{EVIL.replace('/', '')}.html", sha256, 19, 0o644]]})
+    client.put(f"{client.here}/datastores/workspaceblobstore/files/pets", b"cat")
+    dataset = client.post(f"{client.here}/datasets", {"name": EVIL.replace("/", ""), "body": DATA})
+    client.with_token(Tokens(client.token).run_token(run_id)).get(
+        f"{client.here}/assets/datasets/by-id/{dataset['id']}"
+    )
+    client.post(f"/runs/{run_id}/outputs", {"name": "cleaned", "dataset_id": dataset["id"]})
     error = {"error": {"code": "UserError", "message": EVIL}}
     client.patch(f"/runs/{run_id}", {"error": error, "warnings": [EVIL], "description": EVIL})
     address = urlsplit(client.get(f"/runs/{run_id}")["web_view"])
@@ -53,12 +65,22 @@ def test_it_shows_the_run_and_lets_nothing_of_it_become_markup(client, page):
     assert answer.status == 200
     assert "script" not in tags.seen
     assert tags.open == []
-    assert text.count("<section") >= 8
+    assert text.count("<section") >= 9
     assert "polyline" in tags.seen
     assert 'http-equiv="refresh"' in text
     drawn = re.findall(r'points="([^"]*)"', text)
     assert drawn
     assert all(re.fullmatch(r"[\d., ]+", points) for points in drawn)
+
+
+def test_it_shows_the_datasets_that_the_run_read_and_wrote(client, page):
+    text = client.ask("GET", page, authorization="").body.decode()
+    data = text.partition("<h2>Data</h2>")[2].partition("</section>")[0]
+    name = html.escape(EVIL.replace("/", ""))
+    assert re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>1</td><td>(.*?)</td></tr>", data) == [
+        ("input", "", name, "Reference"),
+        ("output", "cleaned", name, ""),
+    ]
 
 
 def test_metrics_that_are_no_numbers_show_their_newest_value(client):

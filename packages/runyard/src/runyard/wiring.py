@@ -203,7 +203,7 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         lineage=data.lineage,
         secrets=Secrets(data.vault, workspaces),
         upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home)),
-        overviews=Overviews(runs, metrics, logs, files),
+        overviews=Overviews(runs, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
         notifier=base.notifier,

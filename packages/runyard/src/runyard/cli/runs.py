@@ -63,7 +63,7 @@ def list_runs(
 
 @app.command()
 def show(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
-    """Show one run: status, where its time went, metrics, files, and its error in words.
+    """Show one run: status, where its time went, data, metrics, files, and its error in words.
 
     Example: runyard runs show mnist_1700000000_1a2b3c4d
     """
@@ -157,9 +157,23 @@ def _print_run(run: dict[str, Any]) -> None:
     if run.get("dropped_points"):
         print(f"warning: {run['dropped_points']} metric points could not be written by the script and are lost.")
     _print_section("phase", "seconds", [[p["name"], seconds_in_words(p["seconds"])] for p in run["phases"]])
+    _print_data(run.get("inputs") or [], run.get("outputs") or [])
     metrics = run.get("metrics") or {}
     _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(metrics.items())])
     _print_section("file", "size", [[f["path"], size_in_words(f["size"])] for f in run["files"]])
+
+
+def _print_data(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> None:
+    """The datasets that it read and wrote. One that was never registered has no name: its id finds it."""
+    named = [("input", one["input_name"], one, one["mode"]) for one in inputs]
+    named += [("output", one["output_name"], one, "") for one in outputs]
+    rows = [
+        [direction, name, one["name"] or one["dataset_id"], str(one["version"] or ""), mode]
+        for direction, name, one, mode in named
+    ]
+    if rows:
+        print_heading("data")
+        print_table(["direction", "name", "dataset", "version", "mode"], rows, nothing="")
 
 
 def _print_section(name: str, value: str, rows: list[list[str]]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from runyard.model.metrics import MetricKind, MetricSeries, MetricSummary
 from runyard.model.runs import RunId, RunRecord
+from runyard.services.data.lineage import InputShown, Lineage, OutputShown
 from runyard.services.files import ListedFile, RunFiles
 from runyard.services.following import streamed_log
 from runyard.services.logs import Logs
@@ -38,6 +39,8 @@ class Overview:
 
     run: RunRecord
     history: RunHistory
+    inputs: Sequence[InputShown]
+    outputs: Sequence[OutputShown]
     metrics: Sequence[MetricOverview]
     log: LogTail | None
     files: Sequence[ListedFile]
@@ -45,15 +48,18 @@ class Overview:
 
 
 class Overviews:
-    def __init__(self, runs: Runs, metrics: Metrics, logs: Logs, files: RunFiles) -> None:
-        self._runs, self._metrics, self._logs, self._files = runs, metrics, logs, files
+    def __init__(self, runs: Runs, lineage: Lineage, metrics: Metrics, logs: Logs, files: RunFiles) -> None:
+        self._runs, self._lineage, self._metrics, self._logs, self._files = runs, lineage, metrics, logs, files
 
     def get(self, run_id: RunId) -> Overview:
         run = self._runs.get(run_id)
+        inputs, outputs = self._lineage.of_run(run_id)
         files = self._files.list(run_id)
         return Overview(
             run=run,
             history=self._runs.history(run),
+            inputs=inputs,
+            outputs=outputs,
             metrics=self._metric_overviews(run_id),
             log=self._tail(run_id),
             files=files[:MOST_FILES],

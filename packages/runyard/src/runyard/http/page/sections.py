@@ -8,6 +8,7 @@ from urllib.parse import quote
 from runyard.http.page.markup import Markup, joined, tag
 from runyard.http.page.plot import plot
 from runyard.model.runs import RunRecord
+from runyard.services.data.lineage import InputShown, OutputShown
 from runyard.services.files import ListedFile
 from runyard.services.overview import LogTail, MetricOverview
 from runyard.services.phases import Phase
@@ -60,6 +61,17 @@ def phases(several: Sequence[Phase]) -> Markup:
 
 def tag_total(total: float) -> Markup:
     return tag("p", f"{seconds(total)} in all", class_="soft")
+
+
+def data(inputs: Sequence[InputShown], outputs: Sequence[OutputShown]) -> Markup:
+    rows = [("input", one.input_name, dataset(one), one.version or "", one.mode) for one in inputs]
+    rows += [("output", one.output_name, dataset(one), one.version or "", "") for one in outputs]
+    return section("Data", table(("", "name", "dataset", "version", "mode"), rows)) if rows else NOTHING
+
+
+def dataset(one: InputShown | OutputShown) -> str:
+    """One that was never registered has no name: its id finds it."""
+    return one.name or one.dataset_id
 
 
 def metrics(several: Sequence[MetricOverview]) -> Markup:
