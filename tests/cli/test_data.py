@@ -118,6 +118,48 @@ def test_a_folder_is_uploaded_and_registered(shell, petals, tmp_path):
     assert [file["path"] for file in files] == ["a.txt"]
 
 
+def test_an_upload_as_json_prints_nothing_else(shell, petals, tmp_path):
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+    done = shell("data", "upload", tmp_path / "a.txt", "workspacefilestore:one", "--register", "one", "-o", "json")
+    answer = json.loads(done.stdout)
+    assert {**answer, "id": ""} == {
+        "datastore": "workspacefilestore",
+        "path": "one",
+        "id": "",
+        "name": "one",
+        "version": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        (["nosuch:letters"], "There is no datastore 'nosuch'"),
+        (["../letters"], "got '../letters'"),
+        (["letters", "--register", "a/b"], "'a/b' is not a dataset name"),
+        (["letters", "--register", ""], "is not a dataset name"),
+        (["letters", "--workspace", "nosuch"], "nosuch"),
+    ],
+)
+def test_an_upload_that_cannot_be_is_refused_in_one_line_before_anything_is_sent(
+    shell, petals, tmp_path, target, named
+):
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+    done = shell("data", "upload", tmp_path, *target)
+    assert (done.returncode in (2, 3), done.stdout) == (True, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert named in line
+
+
+@pytest.mark.parametrize(
+    "command", [["data", "show"], ["data", "download"], ["datastores", "show"], ["models", "show"], ["runs", "show"]]
+)
+def test_an_empty_name_is_refused(shell, petals, command):
+    done = shell(*command, "")
+    assert (done.returncode, done.stderr) == (2, "Error: The name is empty. The `list` commands show the names.\n")
+
+
 def test_a_mount_lasts_until_its_input_ends(shell, petals, tmp_path):
     place = tmp_path / "mounted"
     command = [str(RUNYARD), "data", "mount", "petals", str(place), "-o", "json"]

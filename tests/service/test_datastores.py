@@ -1,4 +1,6 @@
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,19 @@ def test_files_of_this_machine_are_adopted_and_those_there_skipped(client, store
     answer = client.post(f"{store}/adopt", {"items": items, "overwrite": True})
     assert answer == {"written": ["into/a", "into/b"], "skipped": []}
     assert client.read(f"{store}/files/into/a") == b"a"
+
+
+def test_two_that_adopt_the_same_files_at_once_skip_what_the_other_wrote(client, store, tmp_path):
+    names = [f"{number:02}" for number in range(20)]
+    for name in names:
+        (tmp_path / name).write_bytes(os.urandom(1 << 20))
+    items = [[str(tmp_path / name), f"at-once/{name}"] for name in names]
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: client.post(f"{store}/adopt", {"items": items}), range(4)))
+    for answer in answers:
+        assert sorted(answer["written"] + answer["skipped"]) == [target for _, target in items]
+    for path, target in items:
+        assert client.read(f"{store}/files/{target}") == Path(path).read_bytes()
 
 
 @pytest.mark.parametrize("path", ["..%2fx", "%2fetc%2fpasswd", "a%2f..%2f..%2fx", "a%00b", "x" * 256, "a%2f"])

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from runyard.cli.exits import Exit, Refusal
 from runyard_sdk.errors import NotFound
 from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
@@ -32,6 +33,8 @@ def quoted(part: str, *, keep: str = "") -> str:
     """A name or path as a part of an address; characters in `keep` stay as they are."""
     from urllib.parse import quote
 
+    if not part:  # "/runs/" would be another route
+        raise Refusal("The name is empty.", hint="The `list` commands show the names.", exit_code=Exit.USAGE)
     return quote(part, safe=keep)
 
 

@@ -21,6 +21,8 @@ from runyard.cli.output import (
     print_table,
 )
 from runyard.cli.wording import local_time, size_in_words
+from runyard.model.assets import AssetKind
+from runyard.model.names import check_asset_name
 
 if TYPE_CHECKING:
     from runyard.model.data import DataForAttempt, DatasetFiles
@@ -109,37 +111,48 @@ def download(
 
 @app.command()
 def upload(
-    folder: Annotated[Path, typer.Argument(exists=True, help="A folder, or one file.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True, help="Or one file.")],
     target: Annotated[
         str, typer.Argument(metavar="[DATASTORE:]PATH", help="Where to; the default datastore if unsaid.")
     ],
     register: Annotated[str | None, typer.Option(help="Register what was uploaded as a dataset of this name.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Send a folder or a file to a datastore.
 
     Example: runyard data upload ./images pets/images --register pets
     """
     from azureml.core import Dataset, Datastore
-    from runyard.cli.v1 import open_workspace
+    from runyard.cli.v1 import opened_workspace
 
-    opened = open_workspace(workspace)
+    if register is not None:
+        check_asset_name(AssetKind.DATASET, register)
     store_name, _, path = target.rpartition(":")
-    store = Datastore.get(opened, store_name) if store_name else opened.get_default_datastore()
-    if folder.is_dir():
-        store.upload(str(folder), path, overwrite=overwrite)
-    else:
-        store.upload_files([str(folder)], str(folder.absolute().parent), path, overwrite=overwrite)
-    if register:
-        made = Dataset.File.from_files((store, path)).register(opened, register, create_new_version=True)
-        print(f"{made.name}, version {made.version}")
+    options = {"overwrite": overwrite, "show_progress": output is Format.TEXT}
+    with opened_workspace(workspace) as opened:
+        store = Datastore.get(opened, store_name) if store_name else opened.get_default_datastore()
+        if folder.is_dir():
+            store.upload(str(folder), path, **options)
+        else:
+            store.upload_files([str(folder)], str(folder.absolute().parent), path, **options)
+        answer = {"datastore": store.name, "path": path}
+        if register is not None:
+            made = Dataset.File.from_files((store, path)).register(opened, register, create_new_version=True)
+            answer |= {"id": made.id, "name": made.name, "version": made.version}
+    if output is Format.JSON:
+        print_json(answer)
+    elif register is not None:
+        print(f"{answer['name']}, version {answer['version']}")
 
 
 @app.command()
 def mount(
     name: NameArgument,
-    mount_point: Annotated[Path, typer.Argument(help="An empty folder; it is made where it is not there.")],
+    mount_point: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="An empty one; it is made where it is not there.")
+    ],
     version: VersionOption = None,
     workspace: WorkspaceOption = None,
     output: FormatOption = Format.TEXT,

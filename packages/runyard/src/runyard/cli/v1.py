@@ -1,12 +1,23 @@
 """The workspace as the SDK opens it, for commands that do what a script would do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from runyard.cli.connection import DEFAULT_WORKSPACE, connect
+from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 
 
-def open_workspace(name: str | None) -> Any:
+@contextmanager
+def opened_workspace(name: str | None) -> Iterator[Any]:
+    """What the SDK refuses inside of the block, the command refuses in the same words."""
     from azureml.core import Workspace
+    from azureml.exceptions import AzureMLException
 
     wanted = connect().workspace(name)
-    return Workspace.create(wanted, exist_ok=True) if wanted == DEFAULT_WORKSPACE else Workspace.get(wanted)
+    try:
+        is_default = wanted == DEFAULT_WORKSPACE
+        yield Workspace.create(wanted, exist_ok=True, show_output=False) if is_default else Workspace.get(wanted)
+    except AzureMLException as error:
+        code = getattr(error, "code", "") or getattr(error.inner_exception, "code", "invalid_argument")
+        raise Refusal(error.message, exit_code=BY_ERROR_CODE.get(code, Exit.NO)) from None

@@ -1,7 +1,7 @@
 import shutil
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from os.path import commonpath
@@ -78,7 +78,9 @@ class StoreFiles:
     def adopt(
         self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Copy files of this machine in; returns target paths (written, skipped because they were there)."""
+        """Copy files of this machine in; returns target paths (written, skipped because they were there).
+
+        Where two do so at once, each file is of one of them, and skipped by the other."""
         wanted = {
             check_relative_path(path, "target path"): (
                 named_file(source, "source") if anywhere else plain_file(source, self._attempts, "source")
@@ -88,10 +90,11 @@ class StoreFiles:
         if len(wanted) < len(items):
             raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
         store = self._open(workspace, name)
-        there = set[str]() if overwrite else _there(store, list(wanted))
-        fresh = [path for path in wanted if path not in there]
-        upload([(wanted[path], path) for path in fresh], store, overwrite=overwrite, progress=_unheard)
-        return fresh, [path for path in wanted if path in there]
+        if overwrite:
+            upload([(source, path) for path, source in wanted.items()], store, overwrite=True, progress=_unheard)
+            return list(wanted), []
+        written = _upload_missing(wanted, store)
+        return written, [path for path in wanted if path not in written]
 
     def _open(self, workspace: str, name: str) -> DataStore:
         return self._stores.open(workspace, name, self._network.for_request({}))
@@ -151,6 +154,21 @@ def _exists(store: DataStore, path: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def _upload_missing(wanted: Mapping[str, Path], store: DataStore) -> Sequence[str]:
+    """The paths of those that were not there."""
+    there = _there(store, list(wanted))
+    while True:
+        fresh = [path for path in wanted if path not in there]
+        try:
+            upload([(wanted[path], path) for path in fresh], store, overwrite=False, progress=_unheard)
+        except AlreadyExists:  # another upload was quicker with one of them
+            before, there = there, _there(store, list(wanted))
+            if there <= before:
+                raise
+        else:
+            return fresh
 
 
 def _there(store: DataStore, paths: Sequence[str]) -> set[str]:
