@@ -74,7 +74,7 @@ $(VENV)/.uv: constraints.txt
 	@touch $@
 
 $(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
-	@$(INSTALL) -e packages/sdk -e 'packages/runyard[postgres]'
+	@$(INSTALL) pip -e packages/sdk -e 'packages/runyard[postgres]'  # pip: for what its user adds
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runyard pyproject.toml

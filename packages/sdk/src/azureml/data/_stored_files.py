@@ -3,7 +3,8 @@ import os
 from azureml.data.data_reference import DataReference, checked_path
 from azureml.exceptions import UserErrorException
 
-_BATCH = 256
+_BATCH_FILES = 256
+_BATCH_BYTES = 256 * 1000 * 1000
 
 
 class StoredFiles(object):
@@ -93,8 +94,7 @@ class StoredFiles(object):
     def _handed_over(self, placed, overwrite, say, progress):
         """By their paths, for a service that sees this machine's files."""
         route = self.workspace._path("datastores", self.name, "adopt")
-        for start in range(0, len(placed), _BATCH):
-            batch = placed[start:start + _BATCH]
+        for batch in _batches(placed):
             for path, _ in batch:
                 say("Uploading %s" % path)
             written = set(self.workspace._client.post_again(route, {
@@ -150,6 +150,19 @@ class StoredFiles(object):
 
     def _route(self):
         return self.workspace._path("datastores", self.name, "files")
+
+
+def _batches(placed):
+    """Lists of them that the service copies in one go, small enough that a bar moves in between."""
+    batch, size = [], 0
+    for path, name in placed:
+        batch.append((path, name))
+        size += os.path.getsize(path)
+        if len(batch) == _BATCH_FILES or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _files_below(folder):

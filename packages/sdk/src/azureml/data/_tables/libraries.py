@@ -36,9 +36,10 @@ def _library(name, what):
     except ImportError as error:
         package = name.partition(".")[0]
         raise UserErrorException(
-            "%s needs %s, which the Python environment at %s does not have (%s). Add it: `pip install %s` there, or "
+            "%s needs %s, which the Python environment at %s does not have (%s). Add it: `%s -m pip install %s`, or "
             "for a run environment.python.conda_dependencies.add_pip_package(%r)." % (
-                what, package, sys.prefix, error, package, package), inner_exception=error)
+                what, package, sys.prefix, error, sys.executable or "python", package, package),
+            inner_exception=error) from None
 
 
 def _imported(name):
