@@ -88,6 +88,16 @@ def test_values_of_another_type_further_down_become_null_and_are_told(tmp_path):
         delimited(tmp_path, text, on_error="fail")
 
 
+@pytest.mark.parametrize("further", ["007", "1.50", "TRUE", "", "1e3", "2019-01-01"])
+def test_texts_are_kept_as_written_where_whole_parts_of_a_file_look_like_something_else(tmp_path, further):
+    parts = 40_000  # rows: pandas finds the types of eight columns anew every 16,384 rows or so
+    rows = ["text,b,c,d,e,f,g,truth", *["x,1,1,1,1,1,1,true"] * 300, *[f"{further},1,1,1,1,1,1,{further}"] * parts]
+    frame = delimited(tmp_path, "\n".join([*rows, "x,1,1,1,1,1,1,true", ""]))
+    assert values(frame, "text") == ["x"] * 300 + [further or None] * parts + ["x"]
+    truth = {"TRUE": True}.get(further)
+    assert values(frame, "truth") == [True] * 300 + [truth] * parts + [True]
+
+
 def test_no_word_is_said_where_all_is_well(tmp_path):
     problems = Problems()
     (tmp_path / "a.csv").write_text("a,b\n1,nan\n 2 ,3.5\n")
@@ -197,6 +207,22 @@ def test_a_line_that_is_no_json_object_is_named_or_dropped(tmp_path, line):
         read(JsonLinesReader(json_lines_format(), Problems()), tmp_path / "a.jsonl")
     frame = read(JsonLinesReader(json_lines_format("drop"), Problems()), tmp_path / "a.jsonl")
     assert frame.to_dict("list") == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_a_date_with_hours_alone_is_no_time(tmp_path, zone):
+    problems = Problems()
+    (tmp_path / "a.csv").write_text("t\n" + f"2019-01-02 03:04{zone}\n" * 250 + f"2019-01-02 03{zone}\n")
+    frame = read(DelimitedReader(delimited_format(), problems), tmp_path / "a.csv")
+    assert values(frame, "t") == [pandas.Timestamp(2019, 1, 2, 3, 4)] * 250 + [None]
+    with pytest.warns(UserWarning, match=f"column 't' are no datetime, such as '2019-01-02 03{zone}'"):
+        problems.warn()
+
+
+def test_times_are_read_to_the_nanosecond_and_to_the_ends_of_their_range(tmp_path):
+    ends = ["1677-09-22 00:00:00", "2262-04-11 23:47:16.854775807", "2019-01-02T03:04:05.123456789"]
+    frame = delimited(tmp_path, "\n".join(["t", *ends, ""]))
+    assert frame["t"].tolist() == [pandas.Timestamp(text) for text in ends]
 
 
 def test_times_that_pandas_cannot_hold(tmp_path):

@@ -2,6 +2,7 @@
 import re
 
 from azureml.data._tables.inference import SAMPLE_ROWS, date_order, format_of
+from azureml.data._tables.iso_times import iso_times
 from azureml.data._tables.libraries import pandas_for
 from azureml.exceptions import UserErrorException
 
@@ -14,11 +15,14 @@ _COMMA_NUMBER = r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d*)(?:,\d+)?(?:[eE][+-]?\d+)?\Z"
 def converted(series, kind, problems):
     """The column as this type; values that cannot be are null in it, and told to `problems`."""
     made = _CONVERSIONS[kind["kind"]](series, kind, problems)
-    bad = made.isna() & series.notna()
-    if bad.any():
-        bad &= ~_written_as_null(series, bad, kind["kind"])
-        if bad.any():
-            problems.note(series.name, kind["kind"], series[bad])
+    if made is series:
+        return made
+    is_null = made.isna()
+    if is_null.any():
+        lost = series[is_null & series.notna()]
+        lost = lost[~_written_as_null(lost, kind["kind"])]
+        if len(lost):
+            problems.note(series.name, kind["kind"], lost)
     return made
 
 
@@ -52,6 +56,10 @@ def naive_times(series):
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     if str(series.dtype) == "datetime64[ns]":
         return series
+    try:
+        return series.astype("datetime64[ns]")
+    except pandas.errors.OutOfBoundsDatetime:
+        pass
     within = (series >= pandas.Timestamp.min) & (series <= pandas.Timestamp.max)
     return series.where(within).astype("datetime64[ns]")
 
@@ -123,8 +131,13 @@ def _datetime(series, kind, problems):
         if order is None:
             raise UserErrorException("The times in column %r are in no form that can be told by itself, such as %r. "
                                      "Name it: DataType.to_datetime('%%d.%%m.%%Y')." % (series.name, first[0]))
+    made = iso_times(texts) if order == "year" and not formats else None
+    if made is not None:
+        return made
     made = _parsed(pandas, texts, formats, problems, order)
-    left = made.isna() & texts.notna()
+    left = made.isna()
+    if left.any():
+        left &= texts.notna()
     if left.any() and texts[left].str.strip().ne(texts[left]).any():
         made = made.where(~left, _parsed(pandas, texts.where(left).str.strip(), formats, problems, order))
     return made
@@ -138,7 +151,7 @@ def _parsed(pandas, texts, formats, problems, order=None):
     times = pandas.Series(pandas.NaT, index=texts.index, dtype="datetime64[ns]").values.copy()
     is_left, tried, given = texts.notna().values.copy(), set(), iter(formats or ())
     while is_left.any():
-        left = texts[is_left]
+        left = texts if is_left.all() else texts[is_left]
         form = next(given, None) if formats else _next_format(left, order, tried)
         if form is None:
             break
@@ -174,9 +187,9 @@ def _minutes_ahead(zone):
     return (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
 
 
-def _written_as_null(series, bad, kind):
-    """Which of the bad values say themselves that there is no value: blank ones, and nan among numbers."""
-    texts = series.where(bad, "").astype(str).str.strip().str.lower()
+def _written_as_null(values, kind):
+    """Which of the values say themselves that there is none: blank ones, and nan among numbers."""
+    texts = values.astype(object).map(lambda value: str(value).strip().lower())
     return texts.isin(["", "nan"] if kind in ("number", "float", "flag") else [""])
 
 

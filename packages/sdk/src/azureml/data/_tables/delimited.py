@@ -7,9 +7,11 @@ from azureml.data._tables.conversion import converted, with_nulls_as_none
 from azureml.data._tables.first_rows import column_names, first_rows, not_in_encoding
 from azureml.data._tables.inference import inferred_type
 from azureml.data._tables.libraries import pandas_for
+from azureml.data._tables.text_columns import TextColumns
 from azureml.data.dataset_error_handling import DatasetExecutionError
 
 _READ_AS_NUMBERS = ("number", "flag", "long", "float")
+_LEFT_AS_READ = ("flag", "string", "stream")
 _SPARE = "\0spare"  # one column more than there should be: old versions of pandas cut longer rows without a word
 
 
@@ -19,7 +21,7 @@ class DelimitedReader(object):
     def __init__(self, form, problems, wanted=None):
         self._form, self._problems, self._wanted = form, problems, wanted
         self._names, self._types = [], {}
-        self._is_first, self._engine = True, "c"
+        self._texts, self._is_first, self._engine = TextColumns(), True, "c"
 
     def read(self, path, rows=None):
         """The frame of one file, at most so many rows of it; None where it has no rows."""
@@ -36,7 +38,7 @@ class DelimitedReader(object):
         self._learn_types(sample)
         frame = self._parsed(path, blank_lines + (1 if has_header else 0), rows)
         for name in frame.columns:
-            if self._types[name]["kind"] != "flag":
+            if self._types[name]["kind"] not in _LEFT_AS_READ:
                 frame[name] = converted(frame[name], self._types[name], self._problems)
         return frame
 
@@ -48,7 +50,7 @@ class DelimitedReader(object):
                 frame[name] = converted(frame[name], self._types[name], self._problems)
             elif kind == "string" and self._form["empty_as_string"]:
                 frame[name] = frame[name].where(frame[name].notna(), "")
-            else:
+            elif frame[name].dtype == object:
                 frame[name] = with_nulls_as_none(frame[name])
         return frame
 
@@ -56,12 +58,15 @@ class DelimitedReader(object):
         for at, name in enumerate(self._names):
             if name in self._types:
                 continue
+            texts = [row[at] for row in sample if at < len(row)]
             if name in self._form["column_types"]:
                 self._types[name] = self._form["column_types"][name]
             elif self._form["infer_column_types"]:
-                self._types[name] = inferred_type([row[at] for row in sample if at < len(row)])
+                self._types[name] = inferred_type(texts)
             else:
                 self._types[name] = {"kind": "string"}
+            if not self._is_read_as_number(name):
+                self._texts.consider(name, self._types[name]["kind"], texts)
 
     def _parsed(self, path, skipped, rows):
         """The file's text as pandas reads it; rows that are longer than all before them get columns of their own."""
@@ -74,12 +79,13 @@ class DelimitedReader(object):
             except UnicodeError as error:
                 raise not_in_encoding(self._form, error)
             else:
-                if _SPARE not in frame.columns or frame.pop(_SPARE).isna().all():
+                if _SPARE in frame.columns and not frame.pop(_SPARE).isna().all():
+                    self._widen(len(self._names) + 1)
+                elif self._texts.are_whole(frame):
                     return frame
-                self._widen(len(self._names) + 1)
 
     def _read_csv(self, pandas, path, skipped, rows):
-        kinds = {name: str for name in self._names if not self._is_read_as_number(name)}
+        kinds = {name: str for name in self._names if not (self._is_read_as_number(name) or name in self._texts)}
         kinds[_SPARE], used = "category", self._used()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later

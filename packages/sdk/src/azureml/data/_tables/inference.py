@@ -34,6 +34,17 @@ def inferred_type(texts):
     return {"kind": "datetime", "formats": None, "order": order} if order else {"kind": "string"}
 
 
+def shows_text(texts):
+    """Whether one of the texts can be nothing but text: it is not empty, no number and neither true nor false."""
+    return any(not _NUMBER.match(text) and text.lower() not in ("", "true", "false") for text in map(str.strip, texts))
+
+
+def shows_truth(texts):
+    """Whether all texts that are not empty are true or false."""
+    values = {text.strip().lower() for text in texts} - {""}
+    return bool(values) and values <= {"true", "false"}
+
+
 def date_order(texts):
     """Which part of their dates comes first in all texts: "year", "month", "day"; None where they are no dates."""
     for order, form in _ORDERS:
