@@ -17,7 +17,8 @@ petals = Dataset.File.from_files((store, "petals"))
 petals = petals.register(workspace, "petals", description="of flowers", tags={"kind": "plant"})
 here = Environment("here")
 here.python.user_managed_dependencies = True
-config = ScriptRunConfig("reading", "read.py", arguments=[petals.as_named_input("petals").as_mount()], environment=here)
+inputs = [petals.as_named_input("petals").as_mount(), store.path("petals", "all").as_mount()]
+config = ScriptRunConfig("reading", "read.py", arguments=inputs, environment=here)
 run = Experiment(workspace, "reading").submit(config)
 run.wait_for_completion()
 run.register_model("sum", model_path="outputs/sum.txt")
@@ -65,9 +66,12 @@ def test_a_dataset_is_shown_with_its_files_its_runs_and_their_models(shell, peta
 
 
 def test_a_run_is_shown_with_the_data_it_read(shell, petals):
-    heading, row = shell("runs", "show", petals[1]).stdout.partition("\ndata\n")[2].splitlines()[:2]
-    assert heading.split() == ["DIRECTION", "NAME", "DATASET", "VERSION", "MODE"]
-    assert row.split() == ["input", "petals", "petals", "1", "Mount"]
+    shown = shell("runs", "show", petals[1]).stdout.partition("\ndata\n")[2]
+    assert [line.split() for line in shown.splitlines()[:3]] == [
+        ["USE", "NAME", "DATA", "MODE"],
+        ["input", "petals", "petals,", "version", "1", "Mount"],
+        ["reference", "all", "workspaceblobstore:", "petals", "Mount"],
+    ]
 
 
 def test_a_dataset_that_is_not_there_is_named(shell, petals):
@@ -199,12 +203,28 @@ def test_a_folder_with_files_is_not_mounted_over(shell, petals, tmp_path):
     assert "not empty" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("place", "words"), [("a-file", "is not a folder"), ("/proc/nowhere", "No such file"), ("/proc", "is mounted on")]
+)
+def test_a_place_that_cannot_be_mounted_on_is_refused_in_one_line(shell, petals, tmp_path, place, words):
+    (tmp_path / "a-file").write_text("mine", encoding="utf-8")
+    done = shell("data", "mount", "petals", tmp_path / place)
+    assert done.returncode in (1, 2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert words in line
+
+
 def test_datastores_are_added_shown_and_removed(shell, petals, tmp_path):
     assert shell("datastores", "add", "scans", "folder", f"folder={tmp_path}").returncode == 0
     assert str(tmp_path) in shell("datastores", "show", "scans").stdout
     listed = {row["name"]: row for row in json.loads(shell("datastores", "list", "-o", "json").stdout)}
     assert listed["workspaceblobstore"]["body"]["is_default"]
     assert "scans" in listed
+    other = ["datastores", "add", "scans", "folder", f"folder={tmp_path.parent}"]
+    assert "Pass --overwrite" in shell(*other).stderr
+    changed = json.loads(shell(*other, "--overwrite", "-o", "json").stdout)
+    assert changed["body"]["settings"] == {"folder": str(tmp_path.parent)}
     assert shell("datastores", "remove", "scans").returncode == 0
     assert shell("datastores", "show", "scans").returncode == 3
     assert Path(tmp_path).is_dir()

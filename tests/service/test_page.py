@@ -15,7 +15,8 @@ EVIL = "<script>alert(1)</script>\"'&"
 @pytest.fixture
 def page(client):
     """The path of the page of a run that has something in every section, all of it hostile."""
-    definition = {"outputData": {"cleaned": {"mechanism": "Link"}}}
+    references = {"raw": {"dataStoreName": "workspaceblobstore", "pathOnDataStore": EVIL, "mode": "Mount"}}
+    definition = {"outputData": {"cleaned": {"mechanism": "Link"}}, "dataReferences": references}
     run = client.interactive_run(
         f"page-{client.workspace}", display_name=EVIL, tags={EVIL: EVIL}, definition=definition
     )
@@ -77,9 +78,10 @@ def test_it_shows_the_datasets_that_the_run_read_and_wrote(client, page):
     text = client.ask("GET", page, authorization="").body.decode()
     data = text.partition("<h2>Data</h2>")[2].partition("</section>")[0]
     name = html.escape(EVIL.replace("/", ""))
-    assert re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>1</td><td>(.*?)</td></tr>", data) == [
-        ("input", "", name, "Reference"),
-        ("output", "cleaned", name, ""),
+    assert re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td></tr>", data) == [
+        ("input", "", f"{name}, version 1", "Reference"),
+        ("output", "cleaned", f"{name}, version 1", ""),
+        ("reference", "raw", f"workspaceblobstore: {html.escape(EVIL)}", "Mount"),
     ]
 
 

@@ -36,6 +36,8 @@ def run() -> None:
         _fail(str(error), Exit.NO_SERVICE)
     except (ServiceError, RunyardError) as error:
         _fail(str(error), BY_ERROR_CODE.get(error.code, Exit.NO))
+    except OSError as error:  # a folder that may not be written, a full disk
+        _fail(str(error), Exit.NO)
 
 
 def build_app(*, in_terminal: bool) -> typer.Typer:

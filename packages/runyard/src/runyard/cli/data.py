@@ -72,7 +72,7 @@ def show(
     described = {"type": dataset["body"]["type"], "description": dataset["body"].get("description") or "", "tags": tags}
     print_fields({**fields, **described, "files": files, "size": size, "created": local_time(dataset["created_at"])})
     for change in resolved["changes"]:
-        print(f"changed   {change}")
+        print(f"warning: {change}")
     _print_sections(dataset, resolved["files"], lineage)
 
 
@@ -267,7 +267,11 @@ def _print_sections(dataset: dict[str, Any], files: list[dict[str, Any]], lineag
 
 
 def _empty_folder(place: Path) -> Path:
+    if place.exists() and not place.is_dir():
+        raise Refusal(f"{place} is not a folder.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
     place.mkdir(parents=True, exist_ok=True)
+    if place.is_mount():
+        raise Refusal(f"Something is mounted on {place} already.", hint="Take another folder.", exit_code=Exit.USAGE)
     if any(place.iterdir()):
         raise Refusal(f"{place} is not empty.", hint="Mount on an empty folder.", exit_code=Exit.USAGE)
     return place.absolute()

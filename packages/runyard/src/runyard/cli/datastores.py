@@ -9,6 +9,7 @@ import typer
 from runyard.cli.connection import WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_json, print_table
+from runyard_sdk.errors import AlreadyExists
 
 app = typer.Typer(no_args_is_help=True, help="Datastores: the places a workspace's data lies in.")
 
@@ -52,13 +53,14 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
 @app.command()
 def add(
     name: NameArgument,
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(SECRETS)}.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of {', '.join(SECRETS)}.")],
     settings: Annotated[
         list[str], typer.Argument(metavar="SETTING=VALUE", help="Such as bucket=pets region=eu-west-1.")
     ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Change the one of this name.")] = False,
     skip_validation: Annotated[bool, typer.Option("--skip-validation", help="Do not look whether it answers.")] = False,
     workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Register a datastore.
 
@@ -82,8 +84,14 @@ def add(
         "overwrite": overwrite,
         "skip_validation": skip_validation,
     }
-    made = service.post(f"/workspaces/{quoted(service.workspace(workspace))}/datastores", body)
-    print(f"{made['name']}: {made['body']['kind']}, {_place(made)}")
+    try:
+        made = service.post(f"/workspaces/{quoted(service.workspace(workspace))}/datastores", body)
+    except AlreadyExists as error:
+        raise Refusal(error.problem, hint="Pass --overwrite to change it.") from None
+    if output is Format.JSON:
+        print_json(made)
+    else:
+        print(f"{made['name']}: {made['body']['kind']}, {_place(made)}")
 
 
 @app.command()

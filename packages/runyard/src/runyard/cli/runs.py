@@ -157,23 +157,28 @@ def _print_run(run: dict[str, Any]) -> None:
     if run.get("dropped_points"):
         print(f"warning: {run['dropped_points']} metric points could not be written by the script and are lost.")
     _print_section("phase", "seconds", [[p["name"], seconds_in_words(p["seconds"])] for p in run["phases"]])
-    _print_data(run.get("inputs") or [], run.get("outputs") or [])
+    _print_data(run)
     metrics = run.get("metrics") or {}
     _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(metrics.items())])
     _print_section("file", "size", [[f["path"], size_in_words(f["size"])] for f in run["files"]])
 
 
-def _print_data(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> None:
-    """The datasets that it read and wrote. One that was never registered has no name: its id finds it."""
-    named = [("input", one["input_name"], one, one["mode"]) for one in inputs]
-    named += [("output", one["output_name"], one, "") for one in outputs]
-    rows = [
-        [direction, name, one["name"] or one["dataset_id"], str(one["version"] or ""), mode]
-        for direction, name, one, mode in named
-    ]
+def _print_data(run: dict[str, Any]) -> None:
+    """The datasets that it read and wrote, and its places on datastores."""
+    from runyard.planning.data import data_references
+
+    rows = [["input", one["input_name"], _dataset(one), one["mode"]] for one in run.get("inputs") or ()]
+    rows += [["output", one["output_name"], _dataset(one), ""] for one in run.get("outputs") or ()]
+    for one in data_references(run.get("definition") or {}):
+        rows.append(["reference", one.name, f"{one.datastore}: {one.path or '/'}", one.mode.capitalize()])
     if rows:
         print_heading("data")
-        print_table(["direction", "name", "dataset", "version", "mode"], rows, nothing="")
+        print_table(["use", "name", "data", "mode"], rows, nothing="")
+
+
+def _dataset(used: dict[str, Any]) -> str:
+    """One that was never registered has no name: its id finds it."""
+    return f"{used['name']}, version {used['version']}" if used["name"] else str(used["dataset_id"])
 
 
 def _print_section(name: str, value: str, rows: list[list[str]]) -> None:

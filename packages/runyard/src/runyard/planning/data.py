@@ -1,7 +1,7 @@
 """The data that a run definition asks for, as items that a node can bring."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from runyard.errors import InvalidArgument
@@ -39,6 +39,11 @@ def dataset_inputs(definition: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         name: (_dataset_id(entry, name), _mechanism(entry, name, ("direct", "mount", "download")))
         for name, entry in _section(definition, "data", "dataset input")
     }
+
+
+def data_references(definition: Mapping[str, Any]) -> Sequence[DataItem]:
+    """The places on datastores that a run uses as they are."""
+    return list(_references(definition))
 
 
 def output_mechanisms(definition: Mapping[str, Any]) -> dict[str, str]:

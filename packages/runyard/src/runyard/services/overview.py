@@ -3,7 +3,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from runyard.model.metrics import MetricKind, MetricSeries, MetricSummary
+from runyard.model.plan import DataItem
 from runyard.model.runs import RunId, RunRecord
+from runyard.planning.data import data_references
 from runyard.services.data.lineage import InputShown, Lineage, OutputShown
 from runyard.services.files import ListedFile, RunFiles
 from runyard.services.following import streamed_log
@@ -41,6 +43,7 @@ class Overview:
     history: RunHistory
     inputs: Sequence[InputShown]
     outputs: Sequence[OutputShown]
+    references: Sequence[DataItem]
     metrics: Sequence[MetricOverview]
     log: LogTail | None
     files: Sequence[ListedFile]
@@ -60,6 +63,7 @@ class Overviews:
             history=self._runs.history(run),
             inputs=inputs,
             outputs=outputs,
+            references=data_references(run.definition),
             metrics=self._metric_overviews(run_id),
             log=self._tail(run_id),
             files=files[:MOST_FILES],

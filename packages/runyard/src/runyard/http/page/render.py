@@ -29,7 +29,7 @@ def render(overview: Overview, key: str) -> str:
         sections.error(run),
         sections.warnings(run),
         sections.phases(overview.history.phases),
-        sections.data(overview.inputs, overview.outputs),
+        sections.data(overview.inputs, overview.outputs, overview.references),
         sections.metrics(overview.metrics),
         sections.log(overview.log, link),
         sections.files(overview.files, overview.file_count, link),

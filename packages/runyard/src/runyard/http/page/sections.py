@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from runyard.http.page.markup import Markup, joined, tag
 from runyard.http.page.plot import plot
+from runyard.model.plan import DataItem
 from runyard.model.runs import RunRecord
 from runyard.services.data.lineage import InputShown, OutputShown
 from runyard.services.files import ListedFile
@@ -63,15 +64,20 @@ def tag_total(total: float) -> Markup:
     return tag("p", f"{seconds(total)} in all", class_="soft")
 
 
-def data(inputs: Sequence[InputShown], outputs: Sequence[OutputShown]) -> Markup:
-    rows = [("input", one.input_name, dataset(one), one.version or "", one.mode) for one in inputs]
-    rows += [("output", one.output_name, dataset(one), one.version or "", "") for one in outputs]
-    return section("Data", table(("", "name", "dataset", "version", "mode"), rows)) if rows else NOTHING
+def data(inputs: Sequence[InputShown], outputs: Sequence[OutputShown], references: Sequence[DataItem]) -> Markup:
+    rows = [("input", one.input_name, dataset(one), one.mode) for one in inputs]
+    rows += [("output", one.output_name, dataset(one), "") for one in outputs]
+    rows += [("reference", one.name, place(one), one.mode.capitalize()) for one in references]
+    return section("Data", table(("", "name", "data", "mode"), rows)) if rows else NOTHING
 
 
 def dataset(one: InputShown | OutputShown) -> str:
     """One that was never registered has no name: its id finds it."""
-    return one.name or one.dataset_id
+    return f"{one.name}, version {one.version}" if one.name else one.dataset_id
+
+
+def place(reference: DataItem) -> str:
+    return f"{reference.datastore}: {reference.path or '/'}"
 
 
 def metrics(several: Sequence[MetricOverview]) -> Markup:
