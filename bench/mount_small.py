@@ -30,9 +30,9 @@ def measure() -> Iterator[Measurement]:
             shutil.rmtree(root / "cache", ignore_errors=True)
             rates["obstore"].append(_rate(names, _by_obstore(base)))
             with mounted(files, root / "cache") as point:
-                rates["cold"].append(_rate(names, lambda name, point=point: (point / name).read_bytes()))
-                rates["again"].append(_rate(names, lambda name, point=point: (point / name).read_bytes()))
-            rates["local"].append(_rate(names, lambda name: (served / name).read_bytes()))
+                rates["cold"].append(_rate(names, _by_files(point)))
+                rates["again"].append(_rate(names, _by_files(point)))
+            rates["local"].append(_rate(names, _by_files(served)))
     value = {name: median(taken) for name, taken in rates.items()}
     spread = {name: spread_of(taken) for name, taken in rates.items()}
     yield Measurement(
@@ -49,6 +49,19 @@ def _rate(names: list[str], read: Callable[[str], object]) -> float:
         sizes = pool.map(lambda name: len(read(name)), names, chunksize=16)  # type: ignore[arg-type]
         assert sum(sizes) == COUNT * SIZE
         return COUNT / (time.perf_counter() - begun)
+
+
+def _by_files(folder: Path) -> Callable[[str], object]:
+    """With the least that a reader of files does: the rest would be its own time, not the mount's."""
+
+    def read(name: str) -> bytes:
+        file = os.open(f"{folder}/{name}", os.O_RDONLY)
+        try:
+            return os.read(file, SIZE + 1)
+        finally:
+            os.close(file)
+
+    return read
 
 
 def _by_obstore(base: str) -> Callable[[str], object]:

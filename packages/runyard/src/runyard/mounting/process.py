@@ -1,3 +1,4 @@
+import gc
 import json
 import os
 import select
@@ -113,6 +114,7 @@ def _serve(session: MountSession, life: int, signals: _EndingSignals) -> dict[st
 
 
 def _wait_for_the_end(session: MountSession, life: int, signals: _EndingSignals) -> None:
+    _leave_what_is_there_to_itself()
     waiting = select.poll()
     waiting.register(life, select.POLLIN)
     waiting.register(signals.reading, select.POLLIN)
@@ -121,6 +123,12 @@ def _wait_for_the_end(session: MountSession, life: int, signals: _EndingSignals)
             if descriptor == signals.reading or not os.read(life, 4096):
                 return
         session.tick()
+
+
+def _leave_what_is_there_to_itself() -> None:
+    """The names of a large dataset stay to the end: looking through them for garbage would take time from reads."""
+    gc.collect()
+    gc.freeze()
 
 
 def _be_mount_process(

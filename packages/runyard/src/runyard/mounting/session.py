@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.datastores import open_store
-from runyard.model.data import NetworkRules, StoreAccess
+from runyard.model.data import NetworkRules, SourceFile, StoreAccess
 from runyard.mounting import kernel
 from runyard.mounting.device import open_mount, raise_read_ahead
 from runyard.mounting.index import FileIndex
@@ -95,6 +95,7 @@ class MountSession:
     def _mount(self, mount: Mount) -> None:
         if isinstance(mount, ReadOnlyMount):
             index = FileIndex(mount.files)
+            self._reader.follow([node for node in index.nodes if isinstance(node, SourceFile)])
             progress = ReadProgress(mount.name, index.bytes)
             tree: ReadOnlyTree | WritableTree = ReadOnlyTree(index, self._reader, self._log, progress)
         else:

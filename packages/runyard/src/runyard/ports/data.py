@@ -52,6 +52,15 @@ class DataStore(Protocol):
 
 
 @runtime_checkable
+class ReadsMany(Protocol):
+    """A store that gives many small files for much less than the price of each."""
+
+    def read_many(self, files: Sequence[tuple[str, int, str]]) -> Iterator[tuple[int, memoryview]]:
+        """Whole files, asked for as (path, size, etag), each with its place among those as soon as it has come. One
+        that does not come at the first try is left out, whatever the reason: `read` gets it, or tells what is wrong."""
+
+
+@runtime_checkable
 class PutsMany(Protocol):
     """A store that takes many files for much less than the price of each."""
 

@@ -2,7 +2,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import blake2b
@@ -71,11 +71,16 @@ class BlockCache:
 
     def keep(self, key: Key, data: bytes | memoryview, *, is_shared: bool) -> None:
         """Never raises: a block that cannot be kept is fetched again when it is needed."""
-        if len(data) > self.limit_bytes or key.block > MOST_BLOCKS or time.monotonic() < self._pause_until:
+        self.keep_all([Block(key, data, is_shared)])
+
+    def keep_all(self, blocks: Sequence[Block]) -> None:
+        """The same of many."""
+        if time.monotonic() < self._pause_until:
             return
+        good = [one for one in blocks if len(one.data) <= self.limit_bytes and one.key.block <= MOST_BLOCKS]
         with self._writing:
-            self._unwritten.append(Block(key, data, is_shared))
-            self._unwritten_bytes += len(data)
+            self._unwritten += good
+            self._unwritten_bytes += sum(len(one.data) for one in good)
             if self._unwritten_bytes >= _BATCH_BYTES:
                 self._write()
             self._seal_soon()

@@ -6,10 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
+from runyard.errors import DataFailed
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
-from runyard.transfers.block_cache import BlockCache
+from runyard.transfers.block_cache import BlockCache, name_of
 from runyard.transfers.checksums import Checksums
+from runyard.transfers.segment_writer import Block
 from runyard.transfers.segments import Key
 
 BLOCK_BYTES = 1 << 20
@@ -27,6 +29,13 @@ class Source(NamedTuple):
     size: int
     store: DataStore
     name: bytes
+    first: Key
+    """Of its first block."""
+
+    @classmethod
+    def of(cls, file: SourceFile, size: int, store: DataStore) -> "Source":
+        name = name_of(store.identity, file)
+        return cls(file, size, store, name, Key(name, 0))
 
     def key(self, index: int) -> Key:
         return Key(self.name, index)
@@ -60,8 +69,18 @@ class Fetch:
         except BaseException as error:
             self.error = error
 
-    def brings(self, index: int) -> bool:
-        return self.first <= index < self.first + self.count
+    def came(self, data: memoryview, checksums: Checksums) -> None:
+        """The bytes, which somebody else got, of a fetch of a whole file."""
+        file, store = self.source.file, self.source.store
+        first = iter((data,))
+
+        def read() -> bytes | memoryview:
+            return next(first, None) or store.read(file.key, 0, self.source.size, etag=file.etag)
+
+        try:
+            self._data = memoryview(checksums.checked(store.identity, file, read))
+        except BaseException as error:
+            self.error = error
 
     @property
     def is_here(self) -> bool:
@@ -69,6 +88,8 @@ class Fetch:
 
     @property
     def keys(self) -> Sequence[Key]:
+        if self.first == 0 and self.count == 1:
+            return (self.source.first,)
         return [self.source.key(index) for index in range(self.first, self.first + self.count)]
 
     @property
@@ -76,8 +97,14 @@ class Fetch:
         return len(self._data)
 
     def block(self, index: int) -> memoryview:
+        if self.count == 1:
+            return self._data
         start = (index - self.first) * BLOCK_BYTES
         return self._data[start : start + BLOCK_BYTES]
+
+    def blocks(self) -> Sequence[Block]:
+        is_shared = bool(self.source.file.etag)
+        return [Block(key, self.block(key.block), is_shared) for key in self.keys]
 
 
 class Fetches:
@@ -99,7 +126,15 @@ class Fetches:
     def ahead_bytes(self) -> int:
         """How far ahead of a reader it is worth being. A distant store needs many requests under way; of a near one
         more than a few only push each other out of the processor's caches."""
-        return _FAR_AHEAD_BYTES if self._seconds > _FAR_SECONDS else _NEAR_AHEAD_BYTES
+        return _FAR_AHEAD_BYTES if self.is_far else _NEAR_AHEAD_BYTES
+
+    @property
+    def is_far(self) -> bool:
+        return self._seconds > _FAR_SECONDS
+
+    def is_known(self, source: Source) -> bool:
+        """Whether the first block of it is here, or on its way."""
+        return source.first in self._known or self._cache.has(source.first)
 
     def find(self, key: Key) -> Fetch | None:
         return self._known.get(key)
@@ -136,6 +171,36 @@ class Fetches:
             if count:
                 self._start(self.claim(source, blocks[:count], is_ahead=True))
             blocks = blocks[max(count, 1) :]
+
+    def begin(self, source: Source) -> Fetch | None:
+        """A fetch of a file of one block that the caller will `end`; None when it is here or on its way."""
+        fetch = Fetch(source, 0, 1, is_ahead=True)
+        fetch.turn.acquire()
+        with self._guard:
+            return fetch if self._known.setdefault(source.first, fetch) is fetch else None
+
+    def end(self, fetch: Fetch, data: memoryview | None) -> None:
+        """Without data, those who wait for it get it for themselves."""
+        if data is None:
+            fetch.error = DataFailed("It did not come with others.")
+        else:
+            fetch.came(data, self._checksums)
+        if fetch.error is not None:
+            with self._guard:
+                self._drop(fetch)
+        fetch.has_ended = True
+        fetch.turn.release()
+
+    def keep_all(self, fetches: Sequence[Fetch], first_seconds: float) -> None:
+        """Keep those that `end` brought, the first of them after so long."""
+        here = [fetch for fetch in fetches if fetch.is_here]
+        self._cache.keep_all([block for fetch in here for block in fetch.blocks()])
+        with self._guard:
+            if here:
+                self._seconds += (first_seconds - self._seconds) / 8
+            for fetch in here:
+                self.fetched_bytes += fetch.size
+                self._remember(fetch)
 
     def finish(self, fetch: Fetch) -> None:
         """Come back when the fetch has ended: run by the caller if nobody began to."""
@@ -192,9 +257,7 @@ class Fetches:
             fetch.has_ended = True
 
     def _keep(self, fetch: Fetch) -> None:
-        is_shared = bool(fetch.source.file.etag)
-        for index in range(fetch.first, fetch.first + fetch.count):
-            self._cache.keep(fetch.source.key(index), fetch.block(index), is_shared=is_shared)
+        self._cache.keep_all(fetch.blocks())
 
     def _remember(self, fetch: Fetch) -> None:
         self._remembered.append(fetch)

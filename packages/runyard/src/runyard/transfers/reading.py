@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from runyard.errors import InvalidArgument
 from runyard.model.data import SourceFile
 from runyard.ports.data import DataStore
-from runyard.transfers.block_cache import BlockCache, name_of
+from runyard.transfers.batches import Batches
+from runyard.transfers.block_cache import BlockCache
 from runyard.transfers.checksums import Checksums
-from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetches, Source
+from runyard.transfers.fetches import AT_ONCE_BYTES, BLOCK_BYTES, Fetch, Fetches, Source
+from runyard.transfers.file_order import FileOrder
 from runyard.transfers.sequences import Sequences
 from runyard.transfers.sources import store_of
 from runyard.transfers.whole_files import WholeFiles
@@ -30,6 +32,8 @@ class Reader:
     ) -> None:
         self._cache, self._stores = cache, stores
         self._fetches = Fetches(cache, threads, checksums or Checksums())
+        self._order = FileOrder(self._source_of)
+        self._batches = Batches(self._fetches, stores, self._order)
         self._sequences = Sequences()
         self._whole = WholeFiles(cache)
         self._counting = threading.Lock()
@@ -38,6 +42,10 @@ class Reader:
     @property
     def fetched_bytes(self) -> int:
         return self._fetches.fetched_bytes + self._whole.fetched_bytes
+
+    def follow(self, files: Sequence[SourceFile]) -> None:
+        """These are likely to be read, in about this order: the small ones are fetched together with those before."""
+        self._order.add(files)
 
     def read(self, file: SourceFile, start: int, length: int) -> Sequence[memoryview]:
         """That part of the file, as far as the file goes, in pieces to be put together.
@@ -55,7 +63,9 @@ class Reader:
             return ()
         if store.local_root is not None:
             return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
-        return self._read_blocks(self._source(file, file.size, store), start, end)
+        if self._batches.is_suited(file) and (place := self._order.place_of(file)) is not None:
+            return (self._read_small(place, start, end),)
+        return self._read_blocks(Source.of(file, file.size, store), start, end)
 
     def size(self, file: SourceFile) -> int:
         """How many bytes it has: a file whose size nobody told is fetched for that, and kept for reading."""
@@ -64,16 +74,17 @@ class Reader:
     def forget(self, file: SourceFile) -> None:
         """Fetch it anew when it is read again."""
         if file.size is not None:
-            self._fetches.forget(self._source(file, file.size, store_of(self._stores, file)))
+            self._fetches.forget(self._source_of(file))
 
     def close(self) -> None:
         """Wait for fetches under way, and let other processes use what was kept."""
+        self._batches.close()
         self._fetches.close()
         self._whole.close()
         self._cache.close()
 
-    def _source(self, file: SourceFile, size: int, store: DataStore) -> Source:
-        return Source(file, size, store, name_of(store.identity, file))
+    def _source_of(self, file: SourceFile) -> Source:
+        return Source.of(file, file.size or 0, store_of(self._stores, file))
 
     def _read_blocks(self, source: Source, start: int, end: int) -> Sequence[memoryview]:
         indexes = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
@@ -83,15 +94,31 @@ class Reader:
             self._look_ahead(source, start, end)
         return [self._read_block(source, index, *_within(index, start, end)) for index in indexes]
 
-    def _read_block(self, source: Source, index: int, first: int, last: int) -> memoryview:
-        key = source.key(index)
-        fetch = self._fetches.find(key)
+    def _read_small(self, place: int, start: int, end: int) -> memoryview:
+        source = self._order.source(place)
+        self._batches.note_use(source)
+        fetch = self._fetches.find(source.first)
         if fetch is None:
-            data = self._cache.read(key, first, last - first, size=source.block_size(index))
+            data = self._read_kept(source, 0, start, end)
             if data is not None:
-                with self._counting:
-                    self.cached_bytes += len(data)
-                return memoryview(data)
+                return data
+            self._batches.want(place, source)
+        return self._brought(fetch, source, 0, start, end)
+
+    def _read_block(self, source: Source, index: int, first: int, last: int) -> memoryview:
+        fetch = self._fetches.find(source.key(index))
+        data = self._read_kept(source, index, first, last) if fetch is None else None
+        return self._brought(fetch, source, index, first, last) if data is None else data
+
+    def _read_kept(self, source: Source, index: int, first: int, last: int) -> memoryview | None:
+        data = self._cache.read(source.key(index), first, last - first, size=source.block_size(index))
+        if data is None:
+            return None
+        with self._counting:
+            self.cached_bytes += len(data)
+        return memoryview(data)
+
+    def _brought(self, fetch: Fetch | None, source: Source, index: int, first: int, last: int) -> memoryview:
         while fetch is None or not fetch.is_here:
             fetch = self._fetches.claim(source, _together(source, index))
             self._fetches.finish(fetch)

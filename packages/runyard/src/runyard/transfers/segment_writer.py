@@ -97,6 +97,7 @@ class SegmentWriter:
                     self._is_sealed = False
                     self._set_seal()
             self.seal()
+            self.segment.has_told(os.fstat(self._index).st_size)
         finally:
             self.close()
 

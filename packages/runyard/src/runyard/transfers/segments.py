@@ -84,6 +84,10 @@ class Segment:
         self._index_read += len(records) * RECORD.size
         return [(Key(name, block), Place(self, *place)) for name, block, *place in records if block != _SEAL]
 
+    def has_told(self, index_bytes: int) -> None:
+        """`new_places` shall not tell what lies before there in the index: the caller wrote it."""
+        self._index_read = index_bytes
+
     def opened(self) -> FileIO | None:
         """The data, if its seal holds. Stays readable for who has it, whatever becomes of the segment."""
         file = self._descriptor()

@@ -1,6 +1,7 @@
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from runyard.web.troubles import Broken
@@ -80,12 +81,18 @@ def parse_head(raw: bytes | bytearray) -> Head:
         raise Broken("what the server sends is no answer of HTTP/1.1")
     fields: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise Broken("the server sends malformed headers")
-        name = name.lower()
-        fields[name] = f"{fields[name]}, {value.strip()}" if name in fields else value.strip()
+        name, value = _field(line)
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
     return Head(int(match[2]), match[1] == "1", fields, _length(fields), _is_chunked(fields))
+
+
+@lru_cache(maxsize=256)
+def _field(line: str) -> tuple[str, str]:
+    """Most lines of a server are the same in all of its answers."""
+    name, colon, value = line.partition(":")
+    if not colon:
+        raise Broken("the server sends malformed headers")
+    return name.lower(), value.strip()
 
 
 def _length(fields: dict[str, str]) -> int | None:

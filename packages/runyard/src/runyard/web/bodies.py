@@ -29,6 +29,11 @@ class Body:
             got += came
         return got
 
+    def take(self, size: int) -> memoryview | None:
+        """So many bytes; None when the body has less."""
+        view = memoryview(bytearray(size))
+        return view if self.fill(view) == size else None
+
     def skip(self) -> None:
         """Finish without waiting, if the rest has come already."""
 
@@ -48,6 +53,12 @@ class SizedBody(Body):
             raise Broken(f"the transfer ended after {self._size - self._left} of {self._size} bytes")
         self.is_finished = self._left == 0
         return got
+
+    def take(self, size: int) -> memoryview | None:
+        if size != self._left or size > self._connection.buffered:
+            return super().take(size)
+        self._left, self.is_finished = 0, True
+        return self._connection.taken(size)
 
     def skip(self) -> None:
         if 0 < self._left <= self._connection.buffered:

@@ -1,4 +1,5 @@
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -10,11 +11,18 @@ from runyard.web.bodies import Body, body_of
 from runyard.web.connections import Connection, Stale
 from runyard.web.dialing import Dialer, proxy_refuses
 from runyard.web.pool import Pool
+from runyard.web.proxies import Proxy
 from runyard.web.troubles import Broken, Patience
 
 T = TypeVar("T")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _SAME_ALWAYS = "Accept: */*\r\nAccept-Encoding: identity\r\nUser-Agent: runyard\r\n"
+
+
+def request_of(method: str, address: Address, target: str, headers: str) -> bytes:
+    """`target` is that of the address, or what a proxy takes for it; `headers` are whole lines."""
+    request = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{headers}\r\n"
+    return request.encode("latin-1")
 
 
 class Answer:
@@ -75,20 +83,33 @@ class Client:
             hint="Name the address of the file itself.",
         )
 
+    def proxy_of(self, address: Address) -> Proxy | None:
+        return self._dialer.proxy_of(address)
+
+    @contextmanager
+    def connected(self, address: Address) -> Iterator[Connection]:
+        """A connection for as many requests as one likes; kept afterwards, if there was no error."""
+        origin = (address[:3], self.proxy_of(address))
+        connection = self._pool.take(origin) or self._dialer.dial(address)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._pool.give(origin, connection)
+
     def close(self) -> None:
         """Drop the kept connections; the client can be used again."""
         self._pool.close()
 
     def _ask(self, method: str, address: Address, headers: str) -> Answer:
-        proxy = self._dialer.proxy_of(address)
+        proxy, target = self.proxy_of(address), address.target
         # A connection to a proxy serves one host as well: the host was checked when the connection was made.
-        origin = (address.scheme, address.host, address.port, proxy)
-        target = address.target
+        origin = (address[:3], proxy)
         if proxy and address.scheme == "http":
             target = f"http://{address.authority}{target}"
             headers += f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-        request = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{headers}\r\n"
-        connection, head = self._exchange(origin, address, request.encode("latin-1"))
+        connection, head = self._exchange(origin, address, request_of(method, address, target, headers))
         try:
             answer = Answer(self._pool, origin, connection, head, body_of(head, method, connection))
             if proxy and head.status == 407:

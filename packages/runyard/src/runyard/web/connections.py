@@ -26,6 +26,7 @@ class Stream(Protocol):
 
     def sendall(self, data: bytes, /) -> None: ...
     def recv_into(self, buffer: memoryview, nbytes: int = 0, flags: int = 0, /) -> int: ...
+    def setsockopt(self, level: int, name: int, value: int, /) -> None: ...
     def close(self) -> None: ...
 
 
@@ -60,6 +61,7 @@ class Connection:
         self._content = bytearray(MAX_HEAD_BYTES)
         self._buffer = memoryview(self._content)
         self._begin = self._end = 0
+        self._is_acknowledging = False
         self._pace = Pace(silence_seconds)
         self._trouble: Broken | None = None
         self.is_used = False
@@ -72,17 +74,46 @@ class Connection:
     def ask(self, request: bytes) -> Head:
         """Send a request and read the head of its answer. Stale when a used connection turns out to be closed."""
         try:
-            try:
-                self._stream.sendall(request)
-            except OSError as error:
-                raise self._broken(error) from error
-            return self._head()
+            self._begin = self._end = 0
+            self.send(request)
+            return self.head()
         except Broken as error:
             if self.is_used and not self.buffered and not isinstance(error, Silent):
                 raise Stale(str(error)) from error
             raise
         finally:
             self.is_used = True
+
+    def send(self, requests: bytes) -> None:
+        """For who reads the answers one by one, in the same order."""
+        try:
+            self._stream.sendall(requests)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def head(self) -> Head:
+        """The head of the next answer, once the body before it was taken."""
+        deadline = time.monotonic() + self._silence_seconds
+        while True:
+            while (end := self._content.find(b"\r\n\r\n", self._begin, self._end)) >= 0:
+                head = parse_head(self._content[self._begin : end])
+                self._begin = end + 4
+                if head.status >= 200:
+                    self._pace.renew()
+                    return head
+            if time.monotonic() > deadline:
+                raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
+            self._more("the server closed the connection without an answer", self._receive)
+
+    def expect_many(self, buffer_bytes: int) -> None:
+        """From now on several answers come at a time: take so much at once from the kernel."""
+        # A server may hold back the end of one answer until what came before is acknowledged; that may take 40 ms.
+        self._is_acknowledging = True
+        if buffer_bytes > len(self._content):
+            content = bytearray(buffer_bytes)
+            content[: self.buffered] = self._buffer[self._begin : self._end]
+            self._begin, self._end = 0, self.buffered
+            self._content, self._buffer = content, memoryview(content)
 
     def fill(self, view: memoryview) -> int:
         """Fill the view; less when the connection ended. Trouble after some bytes is told by the next call."""
@@ -104,6 +135,11 @@ class Connection:
                 raise
         return got
 
+    def taken(self, size: int) -> memoryview:
+        """So many of the buffered bytes."""
+        begin, self._begin = self._begin, self._begin + size
+        return memoryview(bytes(self._buffer[begin : self._begin]))
+
     def line(self) -> bytes:
         """Up to and without the next end of line, as chunks have them."""
         while (end := self._content.find(b"\n", self._begin, self._end)) < 0:
@@ -116,26 +152,12 @@ class Connection:
         with contextlib.suppress(OSError):
             self._stream.close()
 
-    def _head(self) -> Head:
-        deadline = time.monotonic() + self._silence_seconds
-        self._begin = self._end = 0
-        while True:
-            self._more("the server closed the connection without an answer", self._receive)
-            while (end := self._content.find(b"\r\n\r\n", self._begin, self._end)) >= 0:
-                head = parse_head(self._content[self._begin : end])
-                self._begin = end + 4
-                if head.status >= 200:
-                    self._pace.renew()
-                    return head
-            if time.monotonic() > deadline:
-                raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
-
     def _more(self, why_not: str, receive: Callable[[memoryview, int], int]) -> None:
         if self._begin:
             kept = bytes(self._buffer[self._begin : self._end])
             self._buffer[: len(kept)] = kept
             self._begin, self._end = 0, len(kept)
-        if self._end == MAX_HEAD_BYTES:
+        if self._end >= MAX_HEAD_BYTES:
             raise Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
         came = receive(self._buffer[self._end :], 0)
         if not came:
@@ -151,6 +173,8 @@ class Connection:
 
     def _receive(self, view: memoryview, flags: int) -> int:
         try:
+            if self._is_acknowledging:
+                self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             return self._stream.recv_into(view, 0, flags)
         except OSError as error:
             raise self._broken(error) from error

@@ -2,7 +2,7 @@ from runyard.errors import DataFailed, InvalidArgument
 from runyard.model.data import StoredFile
 from runyard.web.addresses import Address
 from runyard.web.answers import Head
-from runyard.web.client import Answer, Client
+from runyard.web.client import Client
 from runyard.web.refusals import encoded, refusal, source_changed
 from runyard.web.troubles import Broken
 
@@ -41,7 +41,7 @@ def read_once(client: Client, address: Address, start: int, length: int, etag: s
             size = head.content_range.size if head.content_range else None
             _check_version(client, address, etag)
             raise _past_end(address, start, length, size)
-        skipped, size = _placed(answer, address, start, length)
+        skipped, size = placed(head, address, start, length)
         if etag and etag != head.version(size):
             raise source_changed(address)
         if size is not None and start + length > size:
@@ -52,9 +52,8 @@ def read_once(client: Client, address: Address, start: int, length: int, etag: s
         return view[skipped:]
 
 
-def _placed(answer: Answer, address: Address, start: int, length: int) -> tuple[int, int | None]:
-    """How many bytes come before the asked-for ones, and the size of the whole."""
-    head = answer.head
+def placed(head: Head, address: Address, start: int, length: int) -> tuple[int, int | None]:
+    """How many bytes come before the asked-for ones, and the size of the whole. Raises for an answer without them."""
     if head.status not in (200, 206):
         raise refusal(address, head)
     if encoding := head.foreign_encoding(address.path):

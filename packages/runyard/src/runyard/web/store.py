@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ from runyard.ports.data import Progress
 from runyard.web.addresses import MAX_CHARACTERS, UNSENDABLE, Address, parse_address
 from runyard.web.client import Client
 from runyard.web.parts import read_once, stat_once
+from runyard.web.pipelining import Pipeline, Wish
 from runyard.web.transfer import Transfer
 
 
@@ -21,6 +23,7 @@ class WebStore:
         self._rules = rules
         self._base = _checked_base(base) if base else ""
         self._client = Client(rules)
+        self._pipeline = Pipeline(rules)
 
     @property
     def identity(self) -> str:
@@ -54,6 +57,13 @@ class WebStore:
             return memoryview(b"")
         return self._client.patiently(address, lambda: read_once(self._client, address, start, length, etag))
 
+    def read_many(self, files: Sequence[tuple[str, int, str]]) -> Iterator[tuple[int, memoryview]]:
+        wishes = []
+        for number, (path, size, etag) in enumerate(files):
+            with suppress(InvalidArgument):
+                wishes.append(Wish(number, self._address(path), size, etag))
+        return self._pipeline.read([wish for wish in wishes if wish.size > 0])
+
     def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
         return Transfer(self._client, self._rules, self._address(file.path), file, progress).into(target)
 
@@ -66,6 +76,7 @@ class WebStore:
     def close(self) -> None:
         """Drop the kept connections; the store can be used again."""
         self._client.close()
+        self._pipeline.close()
 
     def _address(self, path: str) -> Address:
         if not self._base:
