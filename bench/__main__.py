@@ -21,6 +21,7 @@ ROWS = (
     "mount_setup",
     "upload_files",
     "download_dataset",
+    "table_reading",
 )
 
 
