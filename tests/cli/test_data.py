@@ -227,6 +227,7 @@ def test_datastores_are_added_shown_and_removed(shell, petals, tmp_path):
     assert changed["body"]["settings"] == {"folder": str(tmp_path.parent)}
     assert shell("datastores", "remove", "scans").returncode == 0
     assert shell("datastores", "show", "scans").returncode == 3
+    assert shell("datastores", "remove", "scans").returncode == 3
     assert Path(tmp_path).is_dir()
 
 

@@ -41,7 +41,7 @@ def list_datasets(
     name: Annotated[str | None, typer.Option(help="Every version of this dataset.")] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """List datasets, the newest version of each; with --name all versions of one."""
+    """List datasets; with --name all versions of one."""
     query: dict[str, Any] = {"name": name} if name else {"latest": 1}
     found = connect().listed(workspace, "assets/datasets", **query)
     if output is Format.JSON:
@@ -58,7 +58,10 @@ def show(
     workspace: WorkspaceOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show one dataset: its sources and files, the runs that read or wrote it, the models that came of them."""
+    """Show one dataset, its runs and their models.
+
+    Its sources and files are shown as they are now, with a warning where they changed since the version was made.
+    """
     service = connect()
     root, dataset = _find(service, name, version, workspace)
     lineage = service.get(f"{root}/datasets/by-id/{dataset['id']}/lineage")
@@ -85,7 +88,9 @@ def download(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a dataset's files below a folder, in parallel; what a broken download left is taken up.
+    """Write a dataset's files below a folder.
+
+    They come in parallel from where they lie; a download that broke off is taken up.
 
     Example: runyard data download mnist --target ./mnist
     """
@@ -106,7 +111,7 @@ def download(
     if output is Format.JSON:
         print_json([str(place) for _, place in items])
     else:
-        print(f"{len(items)} files below {target.absolute()}")
+        print(f"{len(items)} file{'' if len(items) == 1 else 's'} below {target.absolute()}")
 
 
 @app.command()
@@ -157,9 +162,10 @@ def mount(
     workspace: WorkspaceOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Mount a dataset's files, read-only, until Ctrl-C or the end of standard input.
+    """Mount a dataset read-only, until Ctrl-C.
 
-    Files are fetched as they are read and kept in the home's data cache.
+    Where standard input is no terminal, its end unmounts too. Files are fetched as they are read and kept in the home's
+    data cache.
     """
     from runyard.mounting import ReadOnlyMount, serve_mount
 

@@ -98,7 +98,9 @@ def add(
 def remove(name: NameArgument, workspace: WorkspaceOption = None) -> None:
     """Unregister a datastore. Its files stay where they are."""
     service = connect()
-    service.delete(f"/workspaces/{quoted(service.workspace(workspace))}/assets/datastores/{quoted(name)}")
+    address = f"/workspaces/{quoted(service.workspace(workspace))}/assets/datastores/{quoted(name)}"
+    service.get(address)  # a name that is mistyped must not seem removed
+    service.delete(address)
     print(f"{name} is not a datastore any more; its files are untouched.", file=sys.stderr)
 
 
