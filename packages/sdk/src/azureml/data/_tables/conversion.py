@@ -65,6 +65,8 @@ def naive_times(series):
 
 
 def _number(series, kind, problems):
+    if series.dtype.kind in "iuf":
+        return series
     pandas = pandas_for("A column of numbers")
     return series.astype("int64") if series.dtype == bool else pandas.to_numeric(series, errors="coerce")
 
@@ -92,10 +94,10 @@ def _bool(series, kind, problems):
 def _flag(series, kind, problems):
     """0 and 1 become truth values; a column that holds other numbers further down stays one of numbers."""
     numbers = _number(series, kind, problems)
-    known = numbers[numbers.notna()]
-    if not known.isin([0, 1]).all():
+    is_known = numbers.notna()
+    if not ((numbers == 0) | (numbers == 1) | ~is_known).all():
         return numbers
-    return numbers.astype(bool) if len(known) == len(numbers) else _truth(numbers.map({0: False, 1: True}))
+    return numbers.astype(bool) if is_known.all() else _truth(numbers.map({0: False, 1: True}))
 
 
 def _truth(series):

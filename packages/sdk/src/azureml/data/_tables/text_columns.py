@@ -1,6 +1,6 @@
 """Columns of texts that the user's pandas may find the type of: since 3.1 it reads these several times as quickly."""
 from azureml.data._tables.inference import shows_text, shows_truth
-from azureml.data._tables.libraries import pandas_for
+from azureml.data._tables.libraries import has, pandas_for
 
 
 class TextColumns(object):
@@ -11,17 +11,16 @@ class TextColumns(object):
 
     def __init__(self):
         self._expected = {}
-        self._text_type = None
+        self._text_type, self._are_quicker = None, False
 
     def consider(self, name, kind, texts):
         """Learn from the first texts of a column that is to be of this kind."""
         if self._text_type is None:
             self._text_type = pandas_for("Reading delimited files").Series(["text"]).dtype
-        if self._text_type == object:
-            return
-        if shows_text(texts):
+            self._are_quicker = self._text_type != object and has("pyarrow")
+        if self._are_quicker and shows_text(texts):
             self._expected[name] = self._is_text
-        elif kind == "bool" and shows_truth(texts):
+        elif self._are_quicker and kind == "bool" and shows_truth(texts):
             self._expected[name] = _is_truth
 
     def __contains__(self, name):
