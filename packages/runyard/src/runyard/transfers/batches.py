@@ -16,8 +16,9 @@ SMALL_BYTES = 256 << 10
 _MOST_FILES = 64
 _MOST_BYTES = 2 << 20
 _LOOKED_AT_EACH = 4
-_NEAR_THREADS = 2
-_FAR_THREADS = 8
+_THREADS = 8
+_NEAR_SECONDS = 0.02
+"""A store that answers so soon keeps one thread busy; more would only wait for each other."""
 
 
 class _Wish(NamedTuple):
@@ -37,7 +38,7 @@ class Batches:
         self._suited = {name for name, store in stores.items() if isinstance(store, ReadsMany)}
         self._foresight = Foresight()
         self._wishes: deque[_Wish] = deque()
-        self._pool = ThreadPoolExecutor(_FAR_THREADS, "data-batch")
+        self._pool = ThreadPoolExecutor(_THREADS, "data-batch")
         self._guard = threading.Lock()
         self._threads = 0
 
@@ -66,7 +67,7 @@ class Batches:
 
     def _start_thread(self) -> None:
         with self._guard:
-            if self._threads >= (_FAR_THREADS if self._fetches.is_far else _NEAR_THREADS):
+            if self._threads >= (_THREADS if self._fetches.seconds > _NEAR_SECONDS else 1):
                 return
             self._threads += 1
         try:

@@ -126,11 +126,12 @@ class Fetches:
     def ahead_bytes(self) -> int:
         """How far ahead of a reader it is worth being. A distant store needs many requests under way; of a near one
         more than a few only push each other out of the processor's caches."""
-        return _FAR_AHEAD_BYTES if self.is_far else _NEAR_AHEAD_BYTES
+        return _FAR_AHEAD_BYTES if self._seconds > _FAR_SECONDS else _NEAR_AHEAD_BYTES
 
     @property
-    def is_far(self) -> bool:
-        return self._seconds > _FAR_SECONDS
+    def seconds(self) -> float:
+        """How long it takes until bytes come, about."""
+        return self._seconds
 
     def is_known(self, source: Source) -> bool:
         """Whether the first block of it is here, or on its way."""

@@ -1,6 +1,6 @@
 import threading
 
-_MOST_FILES = 32
+_MOST_FILES = 64
 _SPARE_BYTES = 32 << 20
 
 
