@@ -51,6 +51,18 @@ def test_uploads_say_what_they_do_and_leave_what_is_there(store, sending, tmp_pa
     assert capsys.readouterr().out == ""
 
 
+def test_a_large_upload_is_told_file_by_file(store, tmp_path, capsys):
+    folder = tmp_path / "large"
+    folder.mkdir()
+    for name in ("a", "b"):
+        with (folder / name).open("wb") as sparse:
+            sparse.truncate(300_000_000)
+    store.upload(str(folder), "large")
+    said = [line.split("/")[-1] for line in capsys.readouterr().out.splitlines() if str(folder) in line]
+    totals = ", {} files out of an estimated total of 2"
+    assert said == ["a", "a" + totals.format(1), "b", "b" + totals.format(2)]
+
+
 def test_downloads_keep_paths_and_skip_what_is_there(store, tmp_path, capsys):
     store.upload(str(files(tmp_path / "data", one="1", two="2")), "a/b", show_progress=False)
     store.upload(str(tmp_path / "data"), "ab", show_progress=False)
