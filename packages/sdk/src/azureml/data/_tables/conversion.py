@@ -118,7 +118,7 @@ def _is_text(series):
     from pandas.api.types import infer_dtype
     if series.dtype != object:
         return series.dtype.kind == "O" and "str" in str(series.dtype)
-    return infer_dtype(series, skipna=True) in ("string", "empty")
+    return infer_dtype(series, skipna=False) == "string" or infer_dtype(series, skipna=True) in ("string", "empty")
 
 
 def _datetime(series, kind, problems):

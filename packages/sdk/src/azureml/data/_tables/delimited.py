@@ -45,13 +45,15 @@ class DelimitedReader(object):
     def settled(self, frame):
         """The frame of all files: what can only be said with all rows at hand."""
         for name in frame.columns:
-            kind = self._types.get(name, {}).get("kind")
+            before, kind = frame[name], self._types.get(name, {}).get("kind")
             if kind == "flag":
-                frame[name] = converted(frame[name], self._types[name], self._problems)
+                after = converted(before, self._types[name], self._problems)
             elif kind == "string" and self._form["empty_as_string"]:
-                frame[name] = frame[name].where(frame[name].notna(), "")
-            elif frame[name].dtype == object:
-                frame[name] = with_nulls_as_none(frame[name])
+                after = before.where(before.notna(), "")
+            else:
+                after = with_nulls_as_none(before)
+            if after is not before:  # old versions of pandas copy what they are given
+                frame[name] = after
         return frame
 
     def _learn_types(self, sample):
