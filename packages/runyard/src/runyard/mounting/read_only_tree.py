@@ -15,7 +15,10 @@ from runyard.mounting.log import MountLog
 from runyard.mounting.progress import ReadProgress
 from runyard.mounting.protocol import Op, Request
 from runyard.mounting.server import Handler, Reply
+from runyard.mounting.turns import pass_turn
 
+_QUICK_BYTES = 128 * 1024
+"""More than that takes long enough to copy for another worker to answer meanwhile."""
 _KEPT_SECONDS = 30 * 86400
 _FOLDER_MODE = stat.S_IFDIR | 0o555
 _FILE_MODE = stat.S_IFREG | 0o444
@@ -73,6 +76,8 @@ class ReadOnlyTree:
         if isinstance(file, Folder):
             raise os_error(errno.EISDIR)
         self._failures.refuse_again(node)
+        if length > _QUICK_BYTES:
+            pass_turn()
         try:
             pieces = self._reader.read(file, start, length)
         except (RunyardError, OSError) as error:

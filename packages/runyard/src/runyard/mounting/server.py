@@ -18,11 +18,12 @@ from runyard.mounting import protocol
 from runyard.mounting.callers import is_being_killed
 from runyard.mounting.log import MountLog
 from runyard.mounting.protocol import Ability, Op, Request
+from runyard.mounting.turns import Turns
 
 REQUEST_BYTES = 1 << 20
 READ_AHEAD_BYTES = 4 << 20
 _PAGE_BYTES = 4096
-_FIRST_WORKERS = 4
+_FIRST_WORKERS = 2
 _MOST_WORKERS = 64
 _MAX_BACKGROUND = 64
 _WRITE_HEAD_BYTES = _PAGE_BYTES
@@ -50,18 +51,16 @@ class FuseServer:
         self._is_writable = tree.is_writable
         self._handlers = {**tree.handlers(), Op.INTERRUPT: self._interrupt, Op.DESTROY: _done}
         self._buffer_bytes = _WRITE_HEAD_BYTES + REQUEST_BYTES if tree.is_writable else protocol.MIN_READ_BUFFER
-        self._lock = threading.Lock()
+        self._turns = Turns(self._add_worker, _MOST_WORKERS)
         self._workers: list[threading.Thread] = []
-        self._idle = 0
         self._pending: dict[int, int] = {}
         self._interrupted: set[int] = set()
 
     def start(self) -> None:
         """Agree with the kernel and begin to answer. Returns once the mount can be used."""
         self._agree()
-        with self._lock:
-            for _ in range(_FIRST_WORKERS):
-                self._add_worker()
+        for _ in range(_FIRST_WORKERS):
+            self._add_worker()
 
     def wait(self, seconds: float) -> None:
         """Until the last request is answered and nobody has a file of the unmounted tree open, at most so long."""
@@ -84,24 +83,24 @@ class FuseServer:
     def _add_worker(self) -> None:
         worker = threading.Thread(target=self._work, name=f"fuse-{len(self._workers)}", daemon=True)
         self._workers.append(worker)
-        self._idle += 1
         worker.start()
 
     def _work(self) -> None:
         buffer = bytearray(self._buffer_bytes)
         view = memoryview(buffer)
+        turns, header = self._turns, protocol.IN_HEADER
+        turns.joined()
         while True:
-            length = self._receive(buffer)
-            if length == 0:
-                return
-            with self._lock:
-                self._idle -= 1
-                if self._idle == 0 and len(self._workers) < _MOST_WORKERS:
-                    self._add_worker()
-            _, op, unique, node, _, _, pid, _ = protocol.IN_HEADER.unpack_from(buffer)
-            self._serve(Request(op, unique, node, pid, view[protocol.IN_HEADER.size : length]))
-            with self._lock:
-                self._idle += 1
+            turns.take()
+            while turns.is_ours:
+                length = self._receive(buffer)
+                if length == 0:
+                    turns.pass_on()
+                    return
+                if self._is_writable:  # any of its answers may have to wait for a store
+                    turns.pass_on()
+                _, op, unique, node, _, _, pid, _ = header.unpack_from(buffer)
+                self._serve(Request(op, unique, node, pid, view[header.size : length]))
 
     def _receive(self, buffer: bytearray) -> int:
         """Length of the next message, 0 when the mount is gone."""

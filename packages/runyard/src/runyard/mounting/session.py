@@ -17,6 +17,7 @@ from runyard.mounting.progress import ReadProgress
 from runyard.mounting.read_only_tree import ReadOnlyTree
 from runyard.mounting.server import REQUEST_BYTES, FuseServer
 from runyard.mounting.staging import Staging
+from runyard.mounting.turns import pass_turn
 from runyard.mounting.writable_tree import WritableTree
 from runyard.ports.data import Progress
 from runyard.transfers import BlockCache, Reader, cache_limit
@@ -47,7 +48,7 @@ class MountSession:
     ) -> None:
         self._stores = {name: open_store(access, rules) for name, access in stores.items()}
         self._cache = BlockCache(cache, cache_limit(cache), log.line)
-        self._reader = Reader(self._cache, self._stores)
+        self._reader = Reader(self._cache, self._stores, before_waiting=pass_turn)
         self._staging = Staging(cache / "written")
         self._log, self._progress = log, progress
         self._served: list[_Served] = []

@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from runyard.errors import InvalidArgument
 from runyard.model.data import SourceFile
@@ -29,8 +29,10 @@ class Reader:
         *,
         threads: int = 16,
         checksums: Checksums | None = None,
+        before_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        self._cache, self._stores = cache, stores
+        """`before_waiting` is called in the reading thread when bytes are not at hand."""
+        self._cache, self._stores, self._before_waiting = cache, stores, before_waiting
         self._fetches = Fetches(cache, threads, checksums or Checksums())
         self._order = FileOrder(self._source_of)
         self._batches = Batches(self._fetches, stores, self._order)
@@ -57,11 +59,13 @@ class Reader:
             raise InvalidArgument(f"start and length must not be negative, got {start} and {length}.")
         store = store_of(self._stores, file)
         if file.size is None or not (file.is_ranged or store.local_root):
+            self._before_waiting()
             return self._read_whole(file, store, start, length)
         end = min(start + length, file.size)
         if start >= end:
             return ()
         if store.local_root is not None:
+            self._before_waiting()
             return (memoryview(store.read(file.key, start, end - start, etag=file.etag)),)
         if self._batches.is_suited(file) and (place := self._order.place_of(file)) is not None:
             return (self._read_small(place, start, end),)
@@ -119,6 +123,8 @@ class Reader:
         return memoryview(data)
 
     def _brought(self, fetch: Fetch | None, source: Source, index: int, first: int, last: int) -> memoryview:
+        if fetch is None or not fetch.is_here:
+            self._before_waiting()
         while fetch is None or not fetch.is_here:
             fetch = self._fetches.claim(source, _together(source, index))
             self._fetches.finish(fetch)
