@@ -3,6 +3,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 _FIRST_WINDOW = 2 << 20
+_STEP_BYTES = 4 << 20
+"""What a wide window moves on by: few large requests cost less than many small ones."""
 _SLACK_BYTES = 2 << 20
 _READERS_PER_FILE = 8
 _FILES = 512
@@ -48,5 +50,8 @@ def _moved(reader: _Sequence, end: int, most: int) -> tuple[int, int]:
     reader.window = min(max(2 * reader.window, _FIRST_WINDOW), most)
     reader.next = max(reader.next, end)
     begin = max(reader.ahead, reader.next)
-    reader.ahead = max(begin, reader.next + reader.window)
-    return begin, reader.ahead
+    wanted = reader.next + reader.window
+    if wanted - begin >= min(_STEP_BYTES, reader.window // 2):
+        reader.ahead = wanted
+        return begin, wanted
+    return begin, begin
