@@ -108,7 +108,9 @@ def _rclone(endpoint: str, target: Path) -> None:
     keys = f"access_key_id={KEY},secret_access_key={SECRET}"
     remote = f":s3,provider=Other,endpoint='{endpoint}',{keys},force_path_style=true:{BUCKET}"
     command = ["rclone", "copy", "--config", os.devnull, "--transfers", str(THREADS), "--checkers", str(THREADS)]
-    subprocess.run([*command, remote, str(target)], check=True)
+    # It cannot take a bundle of certificates from the environment together with its own transport.
+    variables = {name: value for name, value in os.environ.items() if name != "AWS_CA_BUNDLE"}
+    subprocess.run([*command, remote, str(target)], check=True, env=variables)
 
 
 def _boto3(python: str, endpoint: str, target: Path) -> None:
