@@ -7,6 +7,7 @@ RunyardError                internal           500
 ├── NotFound                not_found          404
 ├── AlreadyExists           already_exists     409
 ├── Conflict                conflict           409
+│   └── AttemptOver         attempt_over       409
 ├── TooLarge                too_large          413
 ├── NotYet                  not_yet            501
 ├── StorageFull             storage_full       507
@@ -65,6 +66,12 @@ class Conflict(RunyardError):
     """Somebody else changed it first, or the step is not allowed from here."""
 
     code, status = "conflict", 409
+
+
+class AttemptOver(Conflict):
+    """The attempt of this node's token has ended or was replaced by another: nothing of it is wanted any more."""
+
+    code, status = "attempt_over", 409
 
 
 class TooLarge(RunyardError):

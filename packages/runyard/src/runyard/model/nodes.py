@@ -14,7 +14,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """One slot of a cluster. `run_id` is the run that holds it, if any."""
+    """One node of a cluster. `run_id` is the run that holds it, if any."""
 
     workspace: str
     cluster: str
@@ -23,3 +23,14 @@ class Node:
     state: NodeState
     since: datetime
     run_id: str | None = None
+    gpus: tuple[str, ...] | None = None
+    """Those given to the run that holds it; None where the platform shares out the machine's own."""
+
+
+@dataclass(frozen=True)
+class Gang:
+    """All the nodes of a run, or none of them and what it waits for."""
+
+    nodes: tuple[Node, ...] = ()
+    most_nodes: int = 1
+    waits_for: str = ""

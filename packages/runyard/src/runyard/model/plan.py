@@ -15,6 +15,12 @@ class ProcessSpec:
     log: str
     """Path of its log in run history, e.g. azureml-logs/70_driver_log.txt."""
     role: str = "worker"
+    """"worker"; "ps", which the platform ends once the workers have ended; or "launcher", which starts the ranks."""
+
+    @property
+    def is_essential(self) -> bool:
+        """Whether the run goes on for as long as this process does."""
+        return self.role != "ps"
 
 
 @dataclass(frozen=True)
@@ -63,18 +69,33 @@ class EnvironmentSpec:
 
 
 @dataclass(frozen=True)
+class PortWish:
+    """A port that a process of the node will bind. The node chooses it, free on the whole machine."""
+
+    name: str
+    preferred: int | None = None
+
+
+@dataclass(frozen=True)
 class NodePlan:
     address: str
     processes: tuple[ProcessSpec, ...]
     gpus: tuple[str, ...] = ()
+    name: str = ""
+    """Its name in the cluster, for logs and errors."""
+    ports: tuple[PortWish, ...] = ()
+    ranks: tuple[int, ...] = ()
+    """Of an MPI run: the ranks that the launcher starts on this node."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
     """Everything an engine needs to start one attempt of a run, and nothing it must work out.
 
-    `kind` is "run", or "prepare" to build the environment and nothing else. In commands,
-    "{python}" stands for the interpreter of the environment.
+    `kind` is "run", or "prepare" to build the environment and nothing else. In commands these words stand for
+    what the node knows: "{python}" the interpreter of the environment; "{mpirun}", "{rsh_agent}", "{host_file}",
+    "{rank_starter}" for MPI. "<port:NODE:NAME>", anywhere in a command or a variable, stands for the port that
+    node NODE chose for its wish NAME.
     """
 
     attempt_id: AttemptId
@@ -92,3 +113,25 @@ class LaunchPlan:
     """Lines put at the head of rank 0's log, e.g. that the run takes the CPU."""
     token: str = ""
     """What the supervisor shows the service."""
+    node: int = 0
+    """Which of `nodes` this copy of the plan is for."""
+    secret: str = ""
+    """What the nodes of an MPI run show one another."""
+    shares_files: bool = True
+    """The node sees the service's disk: files are handed over by path."""
+    restores_outputs: bool = False
+    """Lay the run's files below outputs/ into the working folder first: the run goes on from its checkpoints."""
+
+    @property
+    def part(self) -> str:
+        """The name of this node's share of the attempt, and of its folder."""
+        return part_name(self.attempt_id, self.node)
+
+    @property
+    def here(self) -> NodePlan:
+        return self.nodes[self.node]
+
+
+def part_name(attempt_id: AttemptId, node: int) -> str:
+    """Attempts end in a number, so this is no other attempt's name."""
+    return f"{attempt_id}-{node}" if node else attempt_id

@@ -6,7 +6,8 @@ from runyard.model.files import FileEntry, Snapshot
 from runyard.model.lineage import DatasetUse
 from runyard.model.metrics import MetricBatch, MetricSeries, MetricSummary
 from runyard.model.nodes import Node
-from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.parts import Part
+from runyard.model.runs import AttemptId, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 
 
 class RunStore(Protocol):
@@ -140,6 +141,17 @@ class NodeStore(Protocol):
 
     def release(self, run_id: RunId) -> Sequence[Node]:
         """Make every node that this run holds idle; return them. Quiet when it holds none."""
+
+
+class PartStore(Protocol):
+    """How far each node of an attempt has come. What is kept goes with its run."""
+
+    def put(self, part: Part) -> Sequence[Part]:
+        """Keep it, unless the part has come as far already: states only go forward. `facts` are merged into those
+        known. Returns all parts of the attempt by node, in the same transaction. Raises NotFound for an unknown run."""
+
+    def list(self, attempt_id: AttemptId) -> Sequence[Part]:
+        """By node; empty for an unknown attempt."""
 
 
 class LineageStore(Protocol):
