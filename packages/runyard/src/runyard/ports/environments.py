@@ -1,5 +1,5 @@
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,8 @@ class BuiltEnvironment:
     python: Path
     lock: str
     """Requirements with exact versions, one a line."""
+    path_variables: Mapping[str, str] = field(default_factory=dict)
+    """Folders that its programs need in front of what a variable such as LD_LIBRARY_PATH has."""
 
 
 class EnvironmentBuilder(Protocol):
