@@ -15,12 +15,13 @@ class ProcessSpec:
     log: str
     """Path of its log in run history, e.g. azureml-logs/70_driver_log.txt."""
     role: str = "worker"
-    """"worker"; "ps", which the platform ends once the workers have ended; or "launcher", which starts the ranks."""
+    """"worker"; "launcher", which starts the ranks; "ps" or "server", which serve the others and never end by
+    themselves: the platform ends them once the rest have ended."""
 
     @property
     def is_essential(self) -> bool:
         """Whether the run goes on for as long as this process does."""
-        return self.role != "ps"
+        return self.role not in ("ps", "server")
 
 
 @dataclass(frozen=True)
