@@ -10,6 +10,7 @@ from runyard.engines.local import LocalEngine
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import AttemptFolder
 from runyard.planning.plan_json import plan_to_json
+from runyard.ports.engine import Observed, PartPhase
 from tests.node.conftest import a_plan, driver_log, is_running, pid_from
 
 WAITS_FOR_FILE = """
@@ -82,8 +83,8 @@ def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(su
     script = pid_from(service, "script")
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     os.kill(supervisor_pid(home), signal.SIGKILL)
-    service.wait_for(lambda: engine.observe([ticket])[ticket] == "lost")
-    engine.recover(ticket)
+    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
+    engine.recover(ticket, 0)
     assert service.ended()["outcome"] == "failed"
     assert not is_running(script)
 
@@ -139,7 +140,7 @@ def test_an_agent_of_another_version_makes_room_and_its_supervisors_live_on(old_
     folder = AttemptFolder(home, "run1.1")
     folder.root.mkdir(parents=True)
     folder.write("plan.json", plan_to_json(a_plan(service, WAITS_FOR_FILE)))
-    ask_agent(home, {"op": "start", "attempt": "run1.1"})
+    ask_agent(home, {"op": "start", "part": "run1.1"})
     script = pid_from(service, "script")
     engine.warm()
     assert old_agent.wait() == 0

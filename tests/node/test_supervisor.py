@@ -3,6 +3,7 @@ import os
 from runyard.model.data import DataForAttempt, NetworkRules, StoreAccess
 from runyard.model.plan import DataItem, EnvironmentSpec, NodePlan, ProcessSpec
 from runyard.node.attempt import AttemptFolder
+from runyard.ports.engine import Observed, PartPhase
 from tests.node.conftest import driver_log
 from tests.node.recording_service import RecordingService
 
@@ -33,7 +34,7 @@ def test_the_folder_is_gone_once_the_end_is_acknowledged(submit, service, home, 
     ticket = submit("pass")
     service.ended()
     service.wait_for(lambda: not AttemptFolder(home, ticket).root.exists())
-    assert engine.observe([ticket]) == {ticket: "lost"}
+    assert engine.observe([ticket]) == {ticket: [Observed(PartPhase.LOST)]}
 
 
 def test_an_exit_code_is_told(submit, service):

@@ -223,7 +223,7 @@ class Controller:
                 gang = self._clusters.held_by(run)
                 self._launching.launch(run, gang.nodes, gang.most_nodes)
             else:
-                self._engine.recover(Ticket(run.ticket))
+                self._engine.recover(Ticket(run.ticket), 0)
         except (Conflict, NotFound):
             return
         except RunyardError as e:

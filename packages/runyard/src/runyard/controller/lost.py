@@ -2,7 +2,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from runyard.model.runs import RunRecord, RunStatus
-from runyard.ports.engine import Engine, JobPhase, Ticket
+from runyard.ports.engine import Engine, PartPhase, Ticket
 
 _WITH_SUPERVISOR = frozenset(
     {RunStatus.PREPARING, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.FINALIZING, RunStatus.CANCEL_REQUESTED}
@@ -24,7 +24,7 @@ class LostAttempts:
             self._seen.clear()
             return []
         phases = self._engine.observe([Ticket(run.ticket) for run in watched])
-        lost = [run for run in watched if phases[Ticket(run.ticket)] is JobPhase.LOST]
+        lost = [run for run in watched if any(part.phase is PartPhase.LOST for part in phases[Ticket(run.ticket)])]
         self._seen = Counter({run.ticket: self._seen[run.ticket] + 1 for run in lost})
         return lost
 

@@ -4,25 +4,28 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from runyard.engines.gpus import find_gpus
 from runyard.errors import EngineError, Json
-from runyard.model.plan import LaunchPlan
+from runyard.model.plan import LaunchPlan, part_name
+from runyard.model.runs import AttemptId
 from runyard.node.agent_socket import ANOTHER_AGENT, ask_agent
-from runyard.node.attempt import AttemptFolder
+from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.version import node_version
 from runyard.planning.plan_json import plan_to_json
-from runyard.ports.engine import Capabilities, JobPhase, Ticket
+from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket
 
 _START_SECONDS = 20.0
 _LOOK_AGAIN_SECONDS = 0.02
 _SOON_SECONDS = 0.05
+_OF_RUNS = ("RUNYARD_ATTEMPT", PART_VARIABLE)
 
 
 class LocalEngine:
-    """Runs on this machine: nodes are slots of it, and a warm agent forks a supervisor for each attempt.
+    """Runs on this machine: nodes are slots of it, and a warm agent forks a supervisor for each part of an attempt.
 
     Supervisors and the agent outlive the process that holds this object.
     """
@@ -40,33 +43,38 @@ class LocalEngine:
         self._ask({"op": "status"})
 
     def submit(self, plan: LaunchPlan) -> Ticket:
-        folder = AttemptFolder(self._home, plan.attempt_id)
+        ticket = _ticket(plan)
+        # All plans first: from the first supervisor on, whoever asks sees every part.
+        for node, part in enumerate(_parts(ticket)):
+            folder = AttemptFolder(self._home, part)
+            if not folder.exists():
+                folder.root.mkdir(parents=True, exist_ok=True)
+                folder.write("plan.json", plan_to_json(replace(plan, node=node)))
+        for part in _parts(ticket):
+            self._ask({"op": "start", "part": part})
+        return ticket
+
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+        return {ticket: [Observed(self._phase(part)) for part in _parts(ticket)] for ticket in tickets}
+
+    def recover(self, ticket: Ticket, node: int) -> None:
+        self._ask({"op": "recover", "part": _parts(ticket)[node]})
+
+    def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
+        for part in _parts(ticket):
+            AttemptFolder(self._home, part).want_cancel(grace.total_seconds(), end_as)
+
+    def _phase(self, part: str) -> PartPhase:
+        folder = AttemptFolder(self._home, part)
         if not folder.exists():
-            folder.root.mkdir(parents=True, exist_ok=True)
-            folder.write("plan.json", plan_to_json(plan))
-        self._ask({"op": "start", "attempt": plan.attempt_id})
-        return Ticket(plan.attempt_id)
-
-    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, JobPhase]:
-        return {ticket: self._phase(ticket) for ticket in tickets}
-
-    def recover(self, ticket: Ticket) -> None:
-        self._ask({"op": "recover", "attempt": ticket})
-
-    def cancel(self, ticket: Ticket, *, grace: timedelta) -> None:
-        AttemptFolder(self._home, ticket).want_cancel(grace.total_seconds())
-
-    def _phase(self, ticket: Ticket) -> JobPhase:
-        folder = AttemptFolder(self._home, ticket)
-        if not folder.exists():
-            return JobPhase.LOST
+            return PartPhase.LOST
         if folder.supervisor() is not None:
-            return JobPhase.ALIVE
+            return PartPhase.ALIVE
         lock = folder.take_lock()
         if lock is None:  # forked, and not yet signed in
-            return JobPhase.ALIVE
+            return PartPhase.ALIVE
         os.close(lock)
-        return JobPhase.LOST
+        return PartPhase.LOST
 
     def _ask(self, request: Json) -> Json:
         try:
@@ -108,7 +116,11 @@ class LocalEngine:
                     stdout=log,
                     stderr=log,
                     cwd="/",
-                    env={name: value for name, value in os.environ.items() if name != "RUNYARD_ATTEMPT"},
+                    env={
+                        name: value
+                        for name, value in os.environ.items()
+                        if name not in ("RUNYARD_ATTEMPT", PART_VARIABLE)
+                    },
                     pass_fds=(told,),
                     start_new_session=True,
                 )
@@ -131,3 +143,13 @@ class LocalEngine:
             log = self._home / "agent.log"
             last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
             raise EngineError(f"The node agent ended with {code}: {' '.join(last)}", hint=f"See {log}.")
+
+
+def _ticket(plan: LaunchPlan) -> Ticket:
+    """Tells how many parts there are, also when the folders of some are gone. No attempt's name holds a '*'."""
+    return Ticket(plan.attempt_id if len(plan.nodes) == 1 else f"{plan.attempt_id}*{len(plan.nodes)}")
+
+
+def _parts(ticket: Ticket) -> list[str]:
+    attempt_id, _, count = ticket.partition("*")
+    return [part_name(AttemptId(attempt_id), node) for node in range(int(count or 1))]

@@ -75,7 +75,7 @@ class Agent:
         beside.rename(self._home / "agent.json")
 
     def take_over(self) -> None:
-        """Look after the attempts that an earlier agent left, and after mounts that nobody else looks after."""
+        """Look after the parts that an earlier agent left, and after mounts that nobody else looks after."""
         sweep_left(self._home)
         for folder in attempt_folders(self._home):
             self._start(folder)
@@ -85,9 +85,9 @@ class Agent:
             self._loop.wait(self._seconds_to_next())
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
-            for attempt_id in [attempt_id for attempt_id, at in self._again.items() if at <= now()]:
-                del self._again[attempt_id]
-                self._start(AttemptFolder(self._home, attempt_id))
+            for part in [part for part, at in self._again.items() if at <= now()]:
+                del self._again[part]
+                self._start(AttemptFolder(self._home, part))
             if self._children or self._strangers or self._again:
                 self._last_busy = now()
             elif self._is_superfluous():
@@ -127,20 +127,22 @@ class Agent:
 
     def _do(self, op: str, request: Json) -> Json:
         if op in ("start", "recover"):
-            return {"pid": self._start(AttemptFolder(self._home, request["attempt"]))}
+            return {"pid": self._start(AttemptFolder(self._home, request["part"]))}
         if op == "cancel":
-            AttemptFolder(self._home, request["attempt"]).want_cancel(float(request["grace"]))
+            AttemptFolder(self._home, request["part"]).want_cancel(
+                float(request["grace"]), request.get("end_as", "canceled")
+            )
             return {}
         if op == "status":
-            attempts = {attempt_id: pid for pid, attempt_id in self._children.items()}
-            return {"pid": os.getpid(), "version": self._version, "attempts": attempts}
+            parts = {part: pid for pid, part in self._children.items()}
+            return {"pid": os.getpid(), "version": self._version, "attempts": parts}
         if op == "exit":
             self._is_leaving = True
             return {}
         raise ValueError(f"unknown op {op!r}")
 
     def _start(self, folder: AttemptFolder) -> int | None:
-        """Fork a supervisor, unless the attempt has one or is gone. Its pid, or None."""
+        """Fork a supervisor, unless the part has one or is gone. Its pid, or None."""
         lock = folder.take_lock() if folder.exists() else None
         if lock is None:
             self._follow_other(folder)
@@ -150,7 +152,7 @@ class Agent:
         if pid == 0:
             self._become_supervisor(folder, lock, sdk)
         os.close(lock)
-        self._children[pid] = folder.attempt_id
+        self._children[pid] = folder.part
         self._last_busy = now()
         return pid
 
@@ -166,18 +168,18 @@ class Agent:
     def _follow_other(self, folder: AttemptFolder) -> None:
         """A living supervisor of an earlier agent is not our child, but its end can be seen all the same."""
         followed = {*self._children.values(), *self._strangers.values()}
-        if folder.attempt_id in followed or not folder.exists():
+        if folder.part in followed or not folder.exists():
             return
         supervisor = folder.supervisor()
         if supervisor is None:
             # Somebody holds the lock for a moment only, to see whether it is held.
-            self._again[folder.attempt_id] = now() + _LOCK_RETRY_SECONDS
+            self._again[folder.part] = now() + _LOCK_RETRY_SECONDS
             return
         try:
             pidfd = os.pidfd_open(supervisor.pid)
         except OSError:
             return
-        self._strangers[pidfd] = folder.attempt_id
+        self._strangers[pidfd] = folder.part
         self._loop.on_readable(pidfd, lambda: self._stranger_ended(pidfd))
 
     def _stranger_ended(self, pidfd: int) -> None:
@@ -185,14 +187,14 @@ class Agent:
         os.close(pidfd)
         self._ended(self._strangers.pop(pidfd))
 
-    def _ended(self, attempt_id: str) -> None:
-        """A supervisor that leaves its folder behind was killed before its attempt had an end."""
-        if not AttemptFolder(self._home, attempt_id).exists():
-            self._restarts.pop(attempt_id, None)
+    def _ended(self, part: str) -> None:
+        """A supervisor that leaves its folder behind was killed before its part had an end."""
+        if not AttemptFolder(self._home, part).exists():
+            self._restarts.pop(part, None)
             return
-        restarts = self._restarts[attempt_id] = self._restarts.get(attempt_id, 0) + 1
+        restarts = self._restarts[part] = self._restarts.get(part, 0) + 1
         if restarts <= _MOST_RESTARTS:
-            self._again[attempt_id] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
+            self._again[part] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
 
     def _become_supervisor(self, folder: AttemptFolder, lock: int, sdk: Path | None) -> None:
         status = 1
@@ -204,7 +206,7 @@ class Agent:
             for pidfd in self._strangers:
                 os.close(pidfd)
             _redirect_output(folder)
-            supervise(self._home, folder.attempt_id, lock, sdk)
+            supervise(self._home, folder.part, lock, sdk)
             status = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

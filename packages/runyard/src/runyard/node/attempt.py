@@ -8,23 +8,26 @@ import shutil
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, Json
+from runyard.model.plan import part_name
 from runyard.node.processes import ProcessId
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
 _RESERVE = ".reserve"
 RESERVE_BYTES = 1 << 20
+PART_VARIABLE = "RUNYARD_PART"
+"""By this variable the processes of a part are known, wherever they hang: parts of one machine end their own."""
 
 
 class AttemptFolder:
-    """What lies where for one attempt on its node, `attempts/ATTEMPT/` of the home folder.
+    """What lies where for one part of an attempt on its node, `attempts/PART/` of the home folder.
 
-    The flock on `lock` is held by the attempt's living supervisor and by nobody else.
+    The flock on `lock` is held by the part's living supervisor and by nobody else.
     """
 
-    def __init__(self, home: Path, attempt_id: str) -> None:
-        self.home, self.attempt_id = home, attempt_id
-        self.root = home / "attempts" / _folder_name(attempt_id)
+    def __init__(self, home: Path, part: str) -> None:
+        self.home, self.part = home, part
+        self.root = home / "attempts" / _folder_name(part)
         self.lock = self.root / "lock"
         self.work = self.root / "work"
         self.std = self.root / "std"
@@ -94,10 +97,10 @@ class AttemptFolder:
         known = None if signed is None else ProcessId(signed["pid"], signed["started"])
         return known if known is not None and known.is_alive() else None
 
-    def want_cancel(self, grace_seconds: float) -> None:
-        """The living supervisor, or the next one, ends the attempt; quiet when the attempt is gone."""
+    def want_cancel(self, grace_seconds: float, end_as: str = "canceled") -> None:
+        """The living supervisor, or the next one, ends the part and reports it so; quiet when the part is gone."""
         with contextlib.suppress(FileNotFoundError):
-            self.write("cancel.json", {"grace": grace_seconds})
+            self.write("cancel.json", {"grace": grace_seconds, "end_as": end_as})
 
     def delete(self) -> None:
         """Gone for every reader at once; quiet when gone."""
@@ -110,19 +113,20 @@ class AttemptFolder:
 
 
 def attempt_folders(home: Path) -> list[AttemptFolder]:
-    """Every attempt that has been planned on this node and not yet been acknowledged."""
+    """Every part that has been planned on this node and whose end has not yet been acknowledged."""
     found = []
     for plan in sorted((home / "attempts").glob("[!.]*/plan.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, InvalidArgument):  # it went away, or is not ours
-            found.append(AttemptFolder(home, json.loads(plan.read_bytes())["attempt_id"]))
+            body = json.loads(plan.read_bytes())
+            found.append(AttemptFolder(home, part_name(body["attempt_id"], body.get("node", 0))))
     return found
 
 
-def _folder_name(attempt_id: str) -> str:
-    if not _SAFE.fullmatch(attempt_id):
+def _folder_name(part: str) -> str:
+    if not _SAFE.fullmatch(part):
         raise InvalidArgument(
-            f"{attempt_id!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
+            f"{part!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
         )
-    if len(attempt_id) <= _LONGEST_NAME:
-        return attempt_id
-    return f"{attempt_id[:120]}-{hashlib.sha256(attempt_id.encode()).hexdigest()[:32]}"
+    if len(part) <= _LONGEST_NAME:
+        return part
+    return f"{part[:120]}-{hashlib.sha256(part.encode()).hexdigest()[:32]}"

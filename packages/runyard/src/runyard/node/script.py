@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runyard.model.plan import LaunchPlan, ProcessSpec
-from runyard.node.attempt import AttemptFolder
+from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.preparation import Prepared
 from runyard.node.processes import prefer_for_out_of_memory
 
@@ -72,6 +72,7 @@ def script_variables(
         "RUNYARD_UPLOADS": str(folder.uploads),
         "RUNYARD_RANK": str(spec.rank),
         "RUNYARD_ATTEMPT": plan.attempt_id,
+        PART_VARIABLE: plan.part,
     }
 
 

@@ -37,10 +37,10 @@ _ORPHAN_CHECK_SECONDS = 30.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(home: Path, attempt_id: str, lock: int, sdk: Path | None) -> None:
-    """Bring the attempt to its end. `lock` is the descriptor that holds the attempt's lock, `sdk` the folder of the
+def supervise(home: Path, part: str, lock: int, sdk: Path | None) -> None:
+    """Bring the part to its end. `lock` is the descriptor that holds its lock, `sdk` the folder of the
     SDK if the agent has found it."""
-    folder = AttemptFolder(home, attempt_id)
+    folder = AttemptFolder(home, part)
     body = folder.read("plan.json")
     if body is not None:
         Supervisor(folder, plan_from_json(body), lock, sdk).run()
@@ -164,7 +164,7 @@ class Supervisor:
             return ends.failed("Starting", str(e))
 
     def _run_script(self, prepared: Prepared) -> Ending:
-        specs = self._plan.nodes[0].processes
+        specs = self._plan.here.processes
         kills_before = out_of_memory_kills()
         self._folder.hold_reserve()
         self._folder.write("process.json", {"at": time.time()})

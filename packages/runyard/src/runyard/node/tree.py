@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from runyard.node.attempt import AttemptFolder
+from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.event_loop import now
 from runyard.node.processes import ProcessId, carrying, descendants
 
@@ -19,7 +19,7 @@ class WaitUntil(Protocol):
 
 
 class ProcessTree:
-    """All processes of an attempt: those below its supervisor, and those that carry its name wherever they hang."""
+    """All processes of a part: those below its supervisor, and those that carry its name wherever they hang."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ProcessTree:
         return descendants(os.getpid(), self._spared()) | self._tagged()
 
     def _tagged(self) -> set[ProcessId]:
-        return carrying("RUNYARD_ATTEMPT", self._folder.attempt_id, self._spared())
+        return carrying(PART_VARIABLE, self._folder.part, self._spared())
 
     def _spared(self) -> set[int]:
         """The platform's own processes, which a script may have started: they serve other runs too. And what serves
