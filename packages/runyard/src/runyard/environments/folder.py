@@ -19,6 +19,9 @@ def key_of(spec: EnvironmentSpec) -> str:
     """Equal for specs that ask for the same, whatever was noted about them."""
     asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
     del asked["notes"]
+    for later in ("builds", "library_links"):  # keys made before these were known stay what they were
+        if not asked[later]:
+            del asked[later]
     for name in ("requirements", "constraints", "build_constraints", "preferences"):
         asked[name] = sorted(asked[name])
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]

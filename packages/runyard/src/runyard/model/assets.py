@@ -12,6 +12,7 @@ class AssetKind(StrEnum):
     DATASTORE = "datastores"
     COMPUTE = "computes"
     SECRET = "secrets"
+    ENVIRONMENT_LOCK = "environment-locks"
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ class EnvironmentSpec:
     """Constraints that are given up, all together, where they cannot be met."""
     choices: tuple[tuple[str, ...], ...] = ()
     """Sets of requirements, best first: the first that can be had joins `requirements` (a CPU build, else any)."""
+    builds: tuple[str, ...] = ()
+    """Requirements compiled against all the others once those are installed, such as "horovod==0.16.1"; one without a
+    version is the release that suits the framework, and is left out where there is none."""
+    library_links: tuple[tuple[str, str], ...] = ()
+    """Names under which old packages look for shared libraries, each with the library here that answers to it."""
     notes: tuple[str, ...] = ()
     """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
 
