@@ -3,6 +3,7 @@ import os
 
 from azureml._arguments import Inputs, bound_text, from_list
 from azureml._requirements import expanded
+from azureml.core._distribution import check_run_config
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 
 SCRIPT_RUN = "azureml.scriptrun"
@@ -13,6 +14,7 @@ def submission(workspace, source_directory, run_config, script=None, command=Non
                resume_from=None, estimator=None):
     """What Experiment.submit sends. `arguments` may hold data objects; unsaved datasets are saved on the way."""
     check_source(source_directory, script, command)
+    check_run_config(run_config)
     inputs = inputs or Inputs()
     texts = from_list(arguments, inputs)
     if resume_from is not None:

@@ -21,7 +21,7 @@ class InRunRecorder:
 
         self._run_id = run_id
         self._journals, self._uploads = variables["RUNYARD_JOURNALS"], variables["RUNYARD_UPLOADS"]
-        self.journal = FileJournal(self._journals, run_id, variables.get("RUNYARD_RANK", "0"))
+        self.journal = FileJournal(self._journals, run_id, _rank(variables))
         atexit.register(self.journal.retry)
 
     def set_tags(self, tags):
@@ -96,6 +96,12 @@ class InRunRecorder:
         finally:
             if os.path.exists(partial):
                 os.remove(partial)
+
+
+def _rank(variables):
+    """Of this process among those of the run; one that a script starts by mpirun itself has MPI's number alone."""
+    given = variables.get("RUNYARD_RANK") or variables.get("OMPI_COMM_WORLD_RANK") or ""
+    return given if given.isdigit() else "0"
 
 
 class RemoteRecorder:

@@ -1,3 +1,4 @@
+from azureml.core._distribution import check_job
 from azureml.core.runconfig import (  # noqa: F401
     Data, DatacacheConfiguration, DockerConfiguration, EnvironmentDefinition, MpiConfiguration, PyTorchConfiguration,
     RunConfiguration, TensorflowConfiguration)
@@ -83,6 +84,7 @@ def _configured(compute_target, environment, job, max_run_duration_seconds, dock
 
 
 def _distribute(run_config, job):
+    check_job(job)
     if isinstance(job, MpiConfiguration):
         run_config.mpi, run_config.node_count = job, job.node_count
         run_config.framework, run_config.communicator = "Python", "IntelMpi"

@@ -1,4 +1,5 @@
 """Distributed training as estimators take it: by name (distributed_backend) or by object (distributed_training)."""
+from azureml.core._distribution import check_count, check_job
 from azureml.core.runconfig import MpiConfiguration, TensorflowConfiguration
 from azureml.exceptions import TrainingException
 
@@ -23,7 +24,7 @@ class Mpi(_DistributedTraining):
 
     def _apply(self, run_config, settings):
         super(Mpi, self)._apply(run_config, settings)
-        run_config.mpi.process_count_per_node = max(self.process_count_per_node, settings["process_count_per_node"])
+        run_config.mpi.process_count_per_node = _agreed("process_count_per_node", self, settings)
 
 
 class ParameterServer(_DistributedTraining):
@@ -35,8 +36,7 @@ class ParameterServer(_DistributedTraining):
 
     def _apply(self, run_config, settings):
         super(ParameterServer, self)._apply(run_config, settings)
-        run_config.tensorflow.worker_count = self.worker_count
-        run_config.tensorflow.parameter_server_count = self.parameter_server_count
+        run_config.tensorflow = _tasks(self, settings)
 
 
 class Gloo(_DistributedTraining):
@@ -55,14 +55,13 @@ class Nccl(_DistributedTraining):
 
 def _apply_mpi(run_config, settings, configuration=None):
     run_config.communicator, run_config.framework = "IntelMpi", "Python"
-    asked = configuration.process_count_per_node if configuration else 1
-    run_config.mpi.process_count_per_node = max(asked, settings["process_count_per_node"])
+    run_config.mpi.process_count_per_node = _agreed(
+        "process_count_per_node", configuration or MpiConfiguration(), settings)
 
 
 def _apply_parameter_server(run_config, settings, configuration=None):
     run_config.communicator, run_config.framework = "ParameterServer", "TensorFlow"
-    run_config.tensorflow = configuration or TensorflowConfiguration(
-        settings.get("worker_count", 1), settings.get("parameter_server_count", 1))
+    run_config.tensorflow = _tasks(configuration or TensorflowConfiguration(), settings)
 
 
 def _apply_torch(name):
@@ -104,7 +103,10 @@ def distribute(estimator_name, run_config, settings):
     check_supported(estimator_name, backend)
     if isinstance(backend, str):
         _BY_NAME[backend.lower()](run_config, settings)
-    elif isinstance(backend, MpiConfiguration):
+        return
+    check_job(backend, TrainingException)
+    if isinstance(backend, MpiConfiguration):
+        run_config.node_count = _agreed("node_count", backend, settings)
         _apply_mpi(run_config, settings, backend)
     elif isinstance(backend, TensorflowConfiguration):
         _apply_parameter_server(run_config, settings, backend)
@@ -113,10 +115,26 @@ def distribute(estimator_name, run_config, settings):
 
 
 def _check_counts(settings, backend):
+    for argument in ("node_count", "process_count_per_node", "worker_count", "parameter_server_count"):
+        if argument in settings:
+            check_count(argument, settings[argument], TrainingException,
+                        at_least=0 if argument == "parameter_server_count" else 1)
     for argument in ("node_count", "process_count_per_node"):
-        count = settings[argument]
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise TrainingException("%s must be a whole number of at least 1, got %r." % (argument, count))
-        if count > 1 and not backend:
+        if settings[argument] > 1 and not backend:
             raise TrainingException("%s=%d needs distributed_training, which says how the processes work together, "
-                                    "for example Mpi()." % (argument, count))
+                                    "for example Mpi()." % (argument, settings[argument]))
+
+
+def _tasks(configuration, settings):
+    return TensorflowConfiguration(_agreed("worker_count", configuration, settings),
+                                   _agreed("parameter_server_count", configuration, settings))
+
+
+def _agreed(argument, configuration, settings):
+    """The count that the estimator's own argument and the object of distributed_training name between them; 1, the
+    default of both, leaves the choice to the other."""
+    own, named = settings.get(argument, 1), getattr(configuration, argument)
+    if own != 1 and named not in (1, own):
+        raise TrainingException("%s=%d and %s(%s=%d) say different things: give it in one place." % (
+            argument, own, type(configuration).__name__, argument, named))
+    return named if own == 1 else own

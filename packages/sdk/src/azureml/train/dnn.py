@@ -30,7 +30,8 @@ class TensorFlow(_FrameworkBaseEstimator):
         package = "tensorflow-gpu" if use_gpu else "tensorflow"
         release = {"1.13": "1.13.1"}.get(version) or version + ".0" * (2 - version.count("."))
         horovod = ("horovod==" + self._horovod[version],) if version in self._horovod else ()
-        return ("%s==%s" % (package, release),) + horovod
+        cmake = ("cmake==3.18.2",) if version == "2.3" else ()
+        return ("%s==%s" % (package, release),) + cmake + horovod
 
 
 class PyTorch(_FrameworkBaseEstimator):

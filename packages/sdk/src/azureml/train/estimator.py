@@ -47,7 +47,7 @@ class MMLBaseEstimator(object):
         self._run_config = RunConfiguration(script=settings.get("entry_script"))
         _set_target(self._run_config, settings)
         distribute(self._estimator_name, self._run_config, settings)
-        _check_target(self._run_config, settings)
+        _check_target(self._run_config)
         self._run_config.environment = build_environment(settings, self._source_directory, framework_packages)
         self._run_config.max_run_duration_seconds = settings.get("max_run_duration_seconds")
         self._run_config.source_directory_data_store = getattr(
@@ -201,11 +201,11 @@ def _set_target(run_config, settings):
     run_config.amlcompute.vm_priority = settings.get("vm_priority")
 
 
-def _check_target(run_config, settings):
-    run_config.amlcompute._cluster_max_node_count = settings["node_count"]
-    if settings["node_count"] > 1 and run_config.target == "local":
+def _check_target(run_config):
+    run_config.amlcompute._cluster_max_node_count = run_config.node_count
+    if run_config.node_count > 1 and run_config.target == "local":
         raise TrainingException("node_count=%d needs a cluster as compute_target, got 'local'." % (
-            settings["node_count"],))
+            run_config.node_count,))
 
 
 def _without(conda, packages):
