@@ -4,14 +4,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from runyard.errors import InvalidArgument
+from runyard.listen_settings import LOOPBACK_NAMES, Listen, allows_plain, is_loopback, listen_settings
 from runyard.model.data import StoreAccess
 from runyard.operator_stores import operator_store
 
 MB = 1024 * 1024
 GB = 1024 * MB
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 NETWORK_VARIABLES = frozenset({*PROXIES, *(name.upper() for name in PROXIES), *CERTIFICATES})
@@ -29,7 +31,24 @@ class Settings:
     """0 means the last port if it is free, else any."""
     allowed_hosts: frozenset[str] = LOOPBACK_NAMES
     public_url: str = ""
-    """Address of the run pages when it is not the one listened on."""
+    """Address of the run pages, and of the service for other machines, when it is not the one listened on."""
+    listen: Listen | None = None
+    """Where others than this machine reach it, beside `host` and `port`."""
+    allows_plain: bool = False
+    """The operator has said that what leaves this machine need not be encrypted."""
+    node_url: str = ""
+    """Where nodes and users of other machines reach the service; empty where they do not. Known once it listens."""
+    node_ca: str = ""
+    """Certificates in PEM form that nodes shall trust beside their system's."""
+    ca_file: Path | None = None
+    """The operator's own choice of those."""
+    engine: str = "local"
+    """Where a new AmlCompute has its nodes: "local" or "ray"."""
+    ray_address: str = ""
+    vm_sizes: Path | None = None
+    """A file that adds to the table of vm_size, or replaces rows of it."""
+    network: str = "auto"
+    """Of distributed runs on this machine: "private", "host", or "auto": private where that can be."""
     idle_seconds: float = 1800.0
     snapshot_warn_bytes: int = 300 * MB
     snapshot_max_bytes: int = 10 * GB
@@ -52,7 +71,7 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether nobody but users of this machine can reach the service."""
-        return self.host in LOOPBACK_NAMES or self.host.startswith("127.")
+        return is_loopback(self.host) and (self.listen is None or is_loopback(self.listen.host))
 
 
 def home_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -69,7 +88,11 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         host=variables.get("RUNYARD_HOST", "127.0.0.1"),
         port=int(_number(variables, "RUNYARD_PORT", 0)),
         allowed_hosts=LOOPBACK_NAMES | {host.strip().lower() for host in hosts.split(",") if host.strip()},
-        public_url=variables.get("RUNYARD_PUBLIC_URL", "").rstrip("/"),
+        public_url=_web_address(variables, "RUNYARD_PUBLIC_URL"),
+        listen=listen_settings(variables),
+        allows_plain=allows_plain(variables),
+        ca_file=_file(variables, "RUNYARD_CA"),
+        **_engine_settings(variables),
         idle_seconds=_number(variables, "RUNYARD_IDLE_SECONDS", 1800.0),
         snapshot_max_bytes=int(_number(variables, "RUNYARD_SNAPSHOT_MAX_BYTES", 10 * GB)),
         operator_store=operator_store(variables),
@@ -82,9 +105,48 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
     return replace(found, allow_private_addresses=allowed == "1")
 
 
+def _engine_settings(variables: Mapping[str, str]) -> dict[str, Any]:
+    engine, address = _choice(variables, "RUNYARD_ENGINE", ("local", "ray")), variables.get("RUNYARD_RAY_ADDRESS", "")
+    if engine == "ray" and not address.strip():
+        raise InvalidArgument(
+            "RUNYARD_ENGINE is 'ray' and RUNYARD_RAY_ADDRESS is not set.",
+            hint="Set it to the address of the cluster's head, as in ray-head.example:6379.",
+        )
+    if any(character.isspace() or not character.isprintable() for character in address.strip()):
+        raise InvalidArgument(f"RUNYARD_RAY_ADDRESS is {address!r}.", hint="Set it to HOST:PORT of the cluster's head.")
+    return {
+        "engine": engine,
+        "ray_address": address.strip(),
+        "vm_sizes": _file(variables, "RUNYARD_VM_SIZES"),
+        "network": _choice(variables, "RUNYARD_NETWORK", ("auto", "private", "host")),
+    }
+
+
 def network_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that name proxies and certificates."""
     return {name: value for name, value in variables.items() if name in NETWORK_VARIABLES and value}
+
+
+def _web_address(variables: Mapping[str, str], name: str) -> str:
+    text = variables.get(name, "").strip().rstrip("/")
+    try:
+        parts = urlsplit(text)
+        is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        is_right = False
+    if text and not (is_right and not parts.query and not parts.fragment):
+        raise InvalidArgument(f"{name} is {text!r}, which is no address.", hint="Set it as in https://train.example.")
+    return text
+
+
+def _file(variables: Mapping[str, str], name: str) -> Path | None:
+    text = variables.get(name, "")
+    if not text:
+        return None
+    path = Path(text).expanduser().absolute()
+    if "\0" in text or not path.is_file() or not os.access(path, os.R_OK):
+        raise InvalidArgument(f"{name} names {text!r}, which is no readable file.", hint="Set it to a file's path.")
+    return path
 
 
 def _number(variables: Mapping[str, str], name: str, default: float) -> float:

@@ -1,0 +1,95 @@
+"""Where a service is reached from other machines: what `runyard serve --listen` and its variables say."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.errors import InvalidArgument
+
+LISTEN, TLS_CERT, TLS_KEY, NO_TLS = "RUNYARD_LISTEN", "RUNYARD_TLS_CERT", "RUNYARD_TLS_KEY", "RUNYARD_NO_TLS"
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
+_EXAMPLE = "Give HOST:PORT, as in 0.0.0.0:8443, train.example:8443 or [::]:8443."
+
+
+@dataclass(frozen=True)
+class Listen:
+    """An address beside the loopback one. Without a certificate nothing is encrypted."""
+
+    host: str
+    port: int
+    """0 means any that is free."""
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{in_url(self.host)}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine's users reach what listens there."""
+    return host in LOOPBACK_NAMES or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def listen_settings(variables: Mapping[str, str]) -> Listen | None:
+    """None where nothing but loopback is listened on. Raises InvalidArgument naming the option."""
+    certificate, key = variables.get(TLS_CERT, ""), variables.get(TLS_KEY, "")
+    text = variables.get(LISTEN, "").strip()
+    if not text:
+        if certificate or key:
+            raise InvalidArgument("--tls-cert and --tls-key are for --listen, which is not given.", hint=_EXAMPLE)
+        return None
+    host, port = _parsed(text)
+    if certificate or key:
+        if not (certificate and key):
+            missing, given = ("--tls-key", "--tls-cert") if certificate else ("--tls-cert", "--tls-key")
+            raise InvalidArgument(f"{given} is given and {missing} is not.", hint="TLS needs both files.")
+        if allows_plain(variables):
+            raise InvalidArgument("--no-tls and a certificate are both given.", hint="Leave one of them out.")
+        return Listen(host, port, Path(certificate).absolute(), Path(key).absolute())
+    if not is_loopback(host) and not allows_plain(variables):
+        raise unencrypted(f"--listen {text}")
+    return Listen(host, port)
+
+
+def allows_plain(variables: Mapping[str, str]) -> bool:
+    value = variables.get(NO_TLS, "").strip() or "0"
+    if value not in ("0", "1"):
+        raise InvalidArgument(f"{NO_TLS} is {value!r}.", hint="Set it to 0 or 1.")
+    return value == "1"
+
+
+def unencrypted(option: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{option} would send tokens and data over the network unencrypted.",
+        hint="Give --tls-cert and --tls-key; or, where something else encrypts, --no-tls.",
+    )
+
+
+def _parsed(text: str) -> tuple[str, int]:
+    bare, colon, digits = text.rpartition(":")
+    host = bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare
+    if not colon or not digits.isascii() or not digits.isdigit() or int(digits) > 65535:
+        raise InvalidArgument(f"--listen {ascii(text)} does not end in a port from 0 to 65535.", hint=_EXAMPLE)
+    if not (_is_address(host) if host != bare or ":" in host else _is_address(host) or _HOST_NAME.fullmatch(host)):
+        raise InvalidArgument(f"--listen {ascii(text)} names no host or address of this machine.", hint=_EXAMPLE)
+    if ":" in host and host == bare:
+        raise InvalidArgument(f"--listen {ascii(text)}: an IPv6 address stands in brackets.", hint=_EXAMPLE)
+    return host, int(digits)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return "%" not in host
