@@ -4,7 +4,7 @@ import unittest
 
 from azureml._not_yet import NotYetException
 from azureml.core._model_files import common_root, local_files, target_paths
-from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, RemoteCompute
+from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, RayCompute, RemoteCompute
 from azureml.core.compute.amlcompute import AmlComputeStatus
 from azureml.core.compute_target import ComputeTargetException
 from azureml.core.model import Model
@@ -51,6 +51,37 @@ class Clusters(unittest.TestCase):
         self.assertEqual(attach.address, "host")
         with self.assertRaisesRegex(NotYetException, "not supported"):
             ComputeTarget.attach(None, "vm", attach)
+
+
+class RayClusters(unittest.TestCase):
+    def test_amounts_are_given_by_name_or_together(self):
+        by_name = RayCompute.attach_configuration("head:6379", cpu=4, gpu=1, memory_gb=16)
+        together = RayCompute.attach_configuration("head:6379", resources={"cpu": 4, "gpu": 1, "memory_gb": 16})
+        self.assertEqual(by_name.resources, together.resources)
+        self.assertEqual(RayCompute.attach_configuration("head:6379").resources, {})
+
+    def test_settings_that_cannot_be_are_refused(self):
+        good = {"address": "head:6379"}
+        for settings, said in (({"address": "head"}, "HOST:PORT"), ({"address": "http://h/x:1"}, "HOST:PORT"),
+                               ({"address": "h:1\n"}, "HOST:PORT"), ({"address": None}, "HOST:PORT"),
+                               ({"address": "$(x):1"}, "HOST:PORT"),
+                               ({"cpu": 0}, "cpu must be"), ({"cpu": -1}, "cpu must be"), ({"cpu": "4"}, "cpu must be"),
+                               ({"gpu": -1}, "gpu must be"), ({"gpu": 0.5}, "whole number"),
+                               ({"memory_gb": float("nan")}, "memory_gb must be"),
+                               ({"cpu": 1, "resources": {"cpu": 2}}, "cpu is given twice"),
+                               ({"resources": {"tpu": 2}}, "got tpu"), ({"resources": "4"}, "must be a mapping"),
+                               ({"max_nodes": 0}, "max_nodes must be at least 1"),
+                               ({"min_nodes": 3, "max_nodes": 2}, "at least min_nodes")):
+            with self.assertRaisesRegex(ComputeTargetException, said):
+                RayCompute.attach_configuration(**dict(good, **settings))
+
+    def test_names_and_configurations_are_checked_before_the_service_is_asked(self):
+        configuration = RayCompute.attach_configuration("head:6379")
+        for name in ("local", "../x", "", None):
+            with self.assertRaises(UserErrorException):
+                ComputeTarget.attach(None, name, configuration)
+        with self.assertRaisesRegex(UserErrorException, "attach_configuration must come from"):
+            ComputeTarget.attach(None, "cluster", {"address": "head:6379"})
 
 
 class ModelFiles(unittest.TestCase):

@@ -4,7 +4,8 @@ from azureml.core.compute._elsewhere import (
     HDInsightCompute, KubernetesCompute, KustoCompute, RemoteCompute, SynapseCompute)
 from azureml.core.compute.amlcompute import AmlCompute
 from azureml.core.compute.compute import ComputeTarget
+from azureml.core.compute.ray import RayCompute
 
 __all__ = ["VERSION", "AdlaCompute", "AksCompute", "AmlCompute", "BatchCompute", "ComputeInstance", "ComputeTarget",
            "DataFactoryCompute", "DatabricksCompute", "DsvmCompute", "HDInsightCompute", "KubernetesCompute",
-           "KustoCompute", "RemoteCompute", "SynapseCompute"]
+           "KustoCompute", "RayCompute", "RemoteCompute", "SynapseCompute"]

@@ -1,7 +1,6 @@
-import time
-
 from azureml.core.compute._amlcompute_status import (  # noqa: F401
     AmlComputeNodeStateCounts, AmlComputeStatus, ScaleSettings)
+from azureml.core.compute._cluster import Cluster, check_scale
 from azureml.core.compute.compute import (  # noqa: F401
     MLC_COMPUTE_RESOURCE_ID_FMT, MLC_WORKSPACE_API_VERSION, ComputeTarget, ComputeTargetProvisioningConfiguration)
 from azureml.exceptions import ComputeTargetException
@@ -9,11 +8,10 @@ from azureml.exceptions import ComputeTargetException
 DEFAULT_PAGE_SIZE = 500
 
 _PRIORITIES = ("dedicated", "lowpriority")
-_POLL_SECONDS = 0.5
 
 
-class AmlCompute(ComputeTarget):
-    """A cluster of min_nodes to max_nodes nodes; here each node is a slot of this machine."""
+class AmlCompute(Cluster):
+    """A cluster of min_nodes to max_nodes nodes. A node is a slot of this machine, or of the server's Ray cluster."""
 
     _compute_type = "AmlCompute"
 
@@ -31,73 +29,11 @@ class AmlCompute(ComputeTarget):
 
     @staticmethod
     def supported_vmsizes(workspace, location=None):
-        """Sizes by name, for code that looks one up. Any size is accepted: a node is a slot of this machine."""
+        """Sizes by name, for code that looks one up. On this machine any size is accepted: a node is a slot of it."""
         return [dict(zip(("name", "vCPUs", "gpus", "memoryGB", "maxResourceVolumeMB"), size)) for size in _VM_SIZES]
 
     def get(self):
         return self.serialize()
-
-    def get_status(self):
-        """An AmlComputeStatus; its serialize() is a plain mapping."""
-        self.refresh_state()
-        return self.status
-
-    def refresh_state(self):
-        super(AmlCompute, self).refresh_state()
-        self._refresh_status()
-
-    def list_nodes(self):
-        """One mapping per node that exists now: nodeId, its addresses and port, nodeState, runId."""
-        nodes = self.workspace._client.get(self.workspace._path("computes", self.name, "nodes"))["nodes"]
-        return [{"nodeId": node["name"], "port": None, "publicIpAddress": node["address"],
-                 "privateIpAddress": node["address"], "nodeState": node["state"], "runId": node["run_id"]}
-                for node in nodes]
-
-    def get_active_runs(self, type=None, tags=None, properties=None, status=None):
-        """Runs that use this cluster and have not ended, newest first."""
-        from azureml.core.experiment import Experiment
-        wanted = [status] if isinstance(status, str) else status
-        for name in sorted(self.workspace.experiments):
-            for run in Experiment(self.workspace, name).get_runs(type=type, tags=tags, properties=properties):
-                details = run.get_details()
-                if details["status"] in ("Completed", "Failed", "Canceled") or details.get("target") != self.name:
-                    continue
-                if not wanted or details["status"] in wanted:
-                    yield run
-
-    def wait_for_completion(self, show_output=False, min_node_count=None, timeout_in_minutes=25,
-                            is_delete_operation=False):
-        """Wait until min_node_count nodes (by default the cluster's minimum) are there. A timeout does not raise."""
-        if is_delete_operation:
-            return
-        self.refresh_state()
-        wanted = self.scale_settings.minimum_node_count if min_node_count is None else min_node_count
-        say = print if show_output else (lambda *_: None)
-        say("Creating")
-        say(self.provisioning_state)
-        deadline = time.time() + 60 * timeout_in_minutes
-        while self.status.current_node_count < wanted and time.time() < deadline:
-            time.sleep(_POLL_SECONDS)
-            self.refresh_state()
-        say("AmlCompute wait for completion finished")
-        say()
-        if self.status.current_node_count >= wanted:
-            say("Minimum number of nodes requested have been provisioned")
-        else:
-            say("Wait timeout has been reached\nCurrent provisioning state of AmlCompute is %r and current node count "
-                "is %r" % (self.provisioning_state.lower(), self.status.current_node_count))
-
-    def update(self, min_nodes=None, max_nodes=None, idle_seconds_before_scaledown=None):
-        """Change the scale settings; what is None stays."""
-        from azureml._assets import patch_asset
-        changes = {"min_nodes": min_nodes, "max_nodes": max_nodes,
-                   "idle_seconds_before_scaledown": idle_seconds_before_scaledown}
-        changes = {key: value for key, value in changes.items() if value is not None}
-        current = self.scale_settings
-        _check_scale(changes.get("min_nodes", current.minimum_node_count),
-                     changes.get("max_nodes", current.maximum_node_count))
-        patch_asset(self.workspace, "computes", self.name, body=changes)
-        self.refresh_state()
 
     def add_identity(self, identity_type, identity_id=None):
         raise _no_identity()
@@ -130,32 +66,16 @@ class AmlCompute(ComputeTarget):
 
     @classmethod
     def _create(cls, workspace, name, configuration):
-        from azureml._assets import create_asset, find_asset, patch_asset
-        body = configuration._body(workspace)
-        if find_asset(workspace, "computes", name) is None:
-            create_asset(workspace, "computes", name, body, tags=configuration.tags)
-        else:
-            patch_asset(workspace, "computes", name, body=body, tags=configuration.tags)
-        return cls(workspace, name)
+        return cls._put(workspace, name, configuration._body(workspace), configuration.tags)
 
     def _take(self, workspace, asset):
         super(AmlCompute, self)._take(workspace, asset)
-        body = asset["body"]
-        self.vm_size = body.get("vm_size")
-        self.vm_priority = body.get("vm_priority")
-        self.scale_settings = ScaleSettings(
-            body.get("min_nodes"), body.get("max_nodes"), body.get("idle_seconds_before_scaledown"))
-        network = body.get("vnet") or {}
+        network = asset["body"].get("vnet") or {}
         self.vnet_resourcegroup_name = network.get("resource_group")
         self.vnet_name, self.subnet_name = network.get("name"), network.get("subnet")
         self.admin_username = self.admin_user_password = self.admin_user_ssh_key = None
         self.remote_login_port_public_access = "NotSpecified"
         self.identity_type = self.identity_id = None
-        self.status = None
-
-    def _refresh_status(self):
-        seen = self.workspace._client.get(self.workspace._path("computes", self.name, "status"))
-        self.status = AmlComputeStatus._of(self, seen)
 
 
 class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
@@ -188,7 +108,7 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
         self.validate_configuration()
 
     def validate_configuration(self):
-        _check_scale(self.scale_settings.minimum_node_count, self.scale_settings.maximum_node_count)
+        check_scale(self.scale_settings.minimum_node_count, self.scale_settings.maximum_node_count)
         if self.vm_priority not in _PRIORITIES:
             raise ComputeTargetException("vm_priority must be 'dedicated' or 'lowpriority', got %r." % (
                 self.vm_priority,))
@@ -207,16 +127,6 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
                 "idle_seconds_before_scaledown": scale.idle_seconds_before_scaledown,
                 "description": self.description, "location": self.location or workspace.location,
                 "provisioning_state": "Succeeded", "vnet": network if self.vnet_name else None}
-
-
-def _check_scale(min_nodes, max_nodes):
-    if max_nodes is None:
-        raise ComputeTargetException("max_nodes is missing: say how many nodes the cluster may grow to.")
-    for argument, value in (("min_nodes", min_nodes), ("max_nodes", max_nodes)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ComputeTargetException("%s must be a whole number of at least 0, got %r." % (argument, value))
-    if max_nodes < min_nodes:
-        raise ComputeTargetException("max_nodes must be at least min_nodes (%d), got %d." % (min_nodes, max_nodes))
 
 
 def _no_identity():

@@ -38,11 +38,7 @@ class ComputeTarget(object):
     @staticmethod
     def create(workspace, name, provisioning_configuration):
         """Create the target and return at once. A name that exists is updated where the settings allow it."""
-        if not isinstance(name, str) or name.lower() in _RESERVED:
-            raise UserErrorException("%r is a reserved name; choose another name for the compute target." % (name,))
-        if not re.match(_NAME, name):
-            raise UserErrorException("A compute target name has 2 to 63 letters, digits and '-', and begins with a "
-                                     "letter; got %r." % (name,))
+        _check_name(name)
         if not isinstance(provisioning_configuration, ComputeTargetProvisioningConfiguration):
             raise UserErrorException("provisioning_configuration must come from a provisioning_configuration(...) "
                                      "call, got %r." % (provisioning_configuration,))
@@ -51,9 +47,17 @@ class ComputeTarget(object):
 
     @staticmethod
     def attach(workspace, name, attach_configuration):
-        from azureml._not_yet import unsupported
-        raise unsupported("Attaching a compute target (%r)" % (name,),
-                          "Create an AmlCompute cluster on this machine, or submit to 'local'.")
+        """Attach what is there already, here a Ray cluster. The address must answer. A name that exists is updated."""
+        _check_name(name)
+        if not isinstance(attach_configuration, ComputeTargetAttachConfiguration):
+            raise UserErrorException("attach_configuration must come from an attach_configuration(...) call, got %r."
+                                     % (attach_configuration,))
+        if attach_configuration._compute_class is None:
+            from azureml._not_yet import unsupported
+            raise unsupported("Attaching %r as %s" % (name, attach_configuration._compute_type),
+                              "Attach a Ray cluster (RayCompute), create an AmlCompute cluster, or submit to 'local'.")
+        attach_configuration.validate_configuration()
+        return attach_configuration._compute_class._attach(workspace, name, attach_configuration)
 
     @staticmethod
     def list(workspace):
@@ -135,6 +139,8 @@ class ComputeTargetProvisioningConfiguration(object):
 
 
 class ComputeTargetAttachConfiguration(object):
+    _compute_class = None
+
     def __init__(self, type):
         self._compute_type = type
 
@@ -148,6 +154,14 @@ class ComputeTargetUpdateConfiguration(object):
 
     def validate_configuration(self):
         """Raise ComputeTargetException where the settings contradict one another."""
+
+
+def _check_name(name):
+    if not isinstance(name, str) or name.lower() in _RESERVED:
+        raise UserErrorException("%r is a reserved name; choose another name for the compute target." % (name,))
+    if not re.match(_NAME, name):
+        raise UserErrorException("A compute target name has 2 to 63 letters, digits and '-', and begins with a "
+                                 "letter; got %r." % (name,))
 
 
 def _stored(workspace, name):
