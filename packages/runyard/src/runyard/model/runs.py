@@ -10,6 +10,14 @@ AttemptId = NewType("AttemptId", str)
 INTERACTIVE_TARGET = "sdk"
 
 
+def attempt_id(run_id: RunId, number: int) -> AttemptId:
+    return AttemptId(f"{run_id}.{number}")
+
+
+def run_of(attempt_id: AttemptId) -> RunId:
+    return RunId(attempt_id.rpartition(".")[0])
+
+
 class RunStatus(StrEnum):
     NOT_STARTED = "NotStarted"
     PREPARING = "Preparing"
@@ -31,13 +39,14 @@ _END = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED})
 _S = RunStatus
 # FAILED and CANCELED can be reached from anywhere that is not terminal. COMPLETED too, but for a
 # run nobody has started: an interactive run, or a report that overtook the one before it.
+# A run goes back to QUEUED to be started once more.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     _S.NOT_STARTED: frozenset({_S.PREPARING, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.CANCEL_REQUESTED}) | _END,
     _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
     _S.QUEUED: frozenset({_S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
     _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
-    _S.RUNNING: frozenset({_S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
-    _S.FINALIZING: frozenset({_S.CANCEL_REQUESTED}) | _END,
+    _S.RUNNING: frozenset({_S.QUEUED, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
+    _S.FINALIZING: frozenset({_S.QUEUED, _S.CANCEL_REQUESTED}) | _END,
     _S.CANCEL_REQUESTED: _END,
     _S.COMPLETED: frozenset(),
     _S.FAILED: frozenset(),

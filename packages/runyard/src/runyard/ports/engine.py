@@ -10,6 +10,16 @@ from runyard.model.plan import LaunchPlan
 from runyard.model.runs import RunId, RunRecord
 
 Ticket = NewType("Ticket", str)
+"""A job, by its attempt and how many nodes it has: known before it is submitted, and again after a restart."""
+
+
+def ticket_for(attempt_id: str, node_count: int) -> Ticket:
+    return Ticket(f"{attempt_id}*{node_count}" if node_count > 1 else attempt_id)
+
+
+def ticket_of(run: RunRecord) -> Ticket:
+    """Of its present attempt."""
+    return ticket_for(run.ticket, len(run.nodes))
 
 
 class PartPhase(StrEnum):
@@ -43,7 +53,8 @@ class Engine(Protocol):
     capabilities: Capabilities
 
     def submit(self, plan: LaunchPlan) -> Ticket:
-        """Start a supervisor on every node of the plan. Idempotent by `plan.attempt_id`: asking twice starts one job."""
+        """Start a supervisor on every node of the plan; the ticket is `ticket_for` its attempt and nodes.
+        Idempotent by `plan.attempt_id`: asking twice starts one job."""
 
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
         """One question for many jobs; of each job its nodes in the order of its plan. An unknown ticket has one

@@ -4,7 +4,7 @@ import hmac
 from dataclasses import dataclass
 from enum import StrEnum
 
-from runyard.model.runs import AttemptId, RunId
+from runyard.model.runs import AttemptId, RunId, run_of
 
 
 class Role(StrEnum):
@@ -57,11 +57,6 @@ class Tokens:
     def _sign(self, purpose: str, name: str) -> str:
         text = f"{purpose}\n{name}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._owner.encode(), text, "sha256").hex()
-
-
-def run_of(attempt_id: AttemptId) -> RunId:
-    """Attempts are named RUN_ID.N."""
-    return RunId(attempt_id.rpartition(".")[0])
 
 
 def _same(given: str, right: str) -> bool:

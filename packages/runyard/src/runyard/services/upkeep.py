@@ -8,11 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from runyard.errors import NotFound
-from runyard.model.runs import AttemptId
+from runyard.model.runs import AttemptId, run_of
 from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import FileStore, RunStore
-from runyard.services.tokens import run_of
 
 
 @dataclass(frozen=True)

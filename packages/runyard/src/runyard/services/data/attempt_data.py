@@ -6,14 +6,13 @@ from runyard.errors import Conflict, RunyardError, SourceChanged
 from runyard.model.assets import Asset
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
 from runyard.model.plan import DataItem
-from runyard.model.runs import AttemptId, RunRecord
+from runyard.model.runs import AttemptId, RunRecord, run_of
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data.data_named import planned_data
 from runyard.services.data.datasets import Datasets
 from runyard.services.data.lineage import Lineage
 from runyard.services.data.network import Network
 from runyard.services.data.open_stores import OpenStores
-from runyard.services.tokens import run_of
 
 ONE_INPUT = "data"
 

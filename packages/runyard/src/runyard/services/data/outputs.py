@@ -6,13 +6,12 @@ from runyard.errors import InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.plan import DataItem
-from runyard.model.runs import AttemptId, RunId, RunRecord
+from runyard.model.runs import AttemptId, RunId, RunRecord, run_of
 from runyard.planning.data import LINK, output_mechanisms, output_options
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data.data_named import planned_data
 from runyard.services.data.datasets import Datasets, NewDataset
 from runyard.services.data.lineage import Lineage
-from runyard.services.tokens import run_of
 
 
 class Outputs:
