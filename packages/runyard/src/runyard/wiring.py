@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,15 +14,17 @@ from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.gpus import find_gpus
 from runyard.engines.local import LocalEngine
+from runyard.engines.local_pool import LocalPool
 from runyard.environments.cache import prune
 from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
-from runyard.model.assets import AssetKind
+from runyard.model.assets import Asset, AssetKind
 from runyard.model.data import StoreAccess
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
+from runyard.ports.engine import Site
 from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
@@ -44,6 +46,7 @@ from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
 from runyard.services.overview import Overviews
+from runyard.services.places import Places
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
@@ -112,29 +115,49 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
 def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
     """`base_url` is where the service will be reached; `stop` ends it and returns at once."""
     base = lay_foundation(settings, owner_token)
-    controller = build_controller(base, base_url)
-    services = build_services(base, controller)
+    places = Places(base.stores.assets, HomeAlone(_home_site(base, base_url)))
+    controller = build_controller(base, places)
+    services = build_services(base, places, controller)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     return Platform(app, services, controller, base)
 
 
-def build_controller(base: Foundation, base_url: str) -> Controller:
+class HomeAlone:
+    """Sites where there is no other than this machine."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def home(self) -> Site:
+        return self._site
+
+    def of(self, cluster: Asset) -> Site:
+        return self._site
+
+    def all(self) -> Sequence[Site]:
+        return [self._site]
+
+
+def _home_site(base: Foundation, base_url: str) -> Site:
+    engine = LocalEngine(base.settings.home)
+    # Its first start of the agent takes longer than a request should.
+    threading.Thread(target=engine.warm, name="warming", daemon=True).start()
+    return Site("local", engine, LocalPool(base.stores.nodes, base.clock), base_url)
+
+
+def build_controller(base: Foundation, places: Places) -> Controller:
     home = base.settings.home
-    engine = LocalEngine(home)
     around = Surroundings(
         assets=base.stores.assets,
         files=base.stores.files,
-        engine=engine,
+        places=places,
         tokens=base.tokens,
-        url=lambda: base_url,
         environments=lambda variables: UvEnvironments(home / "environments", variables),
         gpus=find_gpus(),
     )
-    # Its first start of the agent takes longer than a request should.
-    threading.Thread(target=engine.warm, name="warming", daemon=True).start()
     journals = Journals(base.runs, base.stores.metrics, base.clock)
     abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
-    return Controller(base.runs, base.logs, base.stores.nodes, base.clock, around, abandoned.look)
+    return Controller(base.runs, base.logs, base.stores.parts, base.clock, around, abandoned.look)
 
 
 @dataclass(frozen=True)
@@ -173,7 +196,7 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     )
 
 
-def build_services(base: Foundation, mover: RunMover) -> Services:
+def build_services(base: Foundation, places: Places, mover: RunMover) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = home / "attempts"
     workspaces = Workspaces(stores.assets, base.runs, clock)
@@ -185,7 +208,7 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
     logs = Logs(base.runs, base.logs)
     return Services(
         workspaces=workspaces,
-        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, mover, clock),
+        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, places, mover, clock),
         runs=runs,
         journals=Journals(base.runs, stores.metrics, clock),
         metrics=metrics,
@@ -193,8 +216,8 @@ def build_services(base: Foundation, mover: RunMover) -> Services:
         files=files,
         blobs=Blobs(base.blobs, attempts=attempts),
         snapshots=snapshots,
-        assets=Assets(stores.assets, workspaces, _asset_rules(base, data, files, mover)),
-        computes=Computes(stores.assets, stores.nodes),
+        assets=Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover)),
+        computes=Computes(stores.assets, places),
         datastores=data.datastores,
         store_files=data.store_files,
         datasets=data.datasets,
@@ -229,14 +252,16 @@ def _prune_blocks(folder: Path, older_than: timedelta) -> list[str]:
         cache.close()
 
 
-def _asset_rules(base: Foundation, data: Data, files: RunFiles, mover: RunMover) -> dict[AssetKind, KindRules]:
+def _asset_rules(
+    base: Foundation, data: Data, files: RunFiles, places: Places, mover: RunMover
+) -> dict[AssetKind, KindRules]:
     """Secrets have no rules here: they go by their own routes alone."""
     return {
         AssetKind.MODEL: ModelKind(files, base.blobs),
         AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault, data.stores),
-        AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, mover),
+        AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, places, mover),
     }
 
 

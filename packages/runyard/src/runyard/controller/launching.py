@@ -1,17 +1,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from runyard.model.nodes import Node
+from runyard.engines.local_pool import slot_of
+from runyard.model.nodes import Gang, Node
 from runyard.model.plan import DataItem, EnvironmentSpec
-from runyard.model.runs import AttemptId, RunId, RunRecord
+from runyard.model.runs import RunRecord, attempt_id
 from runyard.planning.environment import plan_environment
 from runyard.planning.gpus import Gpu, GpuShare, share_gpus
 from runyard.planning.launch import Resources, plan_preparation, plan_run
 from runyard.planning.variables import Place, submitter_variables
-from runyard.ports.engine import Engine
+from runyard.ports.engine import Site
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
 from runyard.services.data.data_named import packages_for_tables, planned_data, require_data
+from runyard.services.places import Places
 from runyard.services.tokens import Tokens
 
 
@@ -21,9 +23,8 @@ class Surroundings:
 
     assets: AssetStore
     files: FileStore
-    engine: Engine
+    places: Places
     tokens: Tokens
-    url: Callable[[], str]
     environments: Callable[[Mapping[str, str]], EnvironmentBuilder]
     """The builder that sees the submitter's variables."""
     gpus: tuple[Gpu, ...] = ()
@@ -44,28 +45,28 @@ class Launching:
 
     def prepare(self, run: RunRecord) -> None:
         """Have the environment built. Safe to repeat for the same attempt."""
-        gpus = self._share(run, (), 1)
-        self._around.engine.submit(plan_preparation(run, self._resources(run, gpus, ())))
+        site = self._around.places.site_of(run)
+        site.engine.submit(plan_preparation(run, self._resources(run, site, Gang())))
 
-    def launch(self, run: RunRecord, nodes: tuple[Node, ...], most_nodes: int) -> None:
+    def launch(self, run: RunRecord, gang: Gang) -> None:
         """Have the run started on these nodes, or on this machine as it is. Safe to repeat for the same attempt."""
-        gpus = self._share(run, nodes, most_nodes)
-        self._around.engine.submit(plan_run(run, self._resources(run, gpus, nodes)))
+        site = self._around.places.site_of(run)
+        site.engine.submit(plan_run(run, self._resources(run, site, gang)))
 
-    def _resources(self, run: RunRecord, gpus: GpuShare, nodes: tuple[Node, ...]) -> Resources:
-        around = self._around
-        attempt_id = attempt_of(run)
+    def _resources(self, run: RunRecord, site: Site, gang: Gang) -> Resources:
+        around, attempt = self._around, attempt_id(run.id, run.attempt)
+        gpus = self._share(run, gang.nodes, gang.most_nodes)
         return Resources(
-            attempt_id=attempt_id,
+            attempt_id=attempt,
             place=Place(
                 workspace=around.assets.get_workspace(run.workspace),
                 experiment_id=around.assets.ensure_experiment(run.workspace, run.experiment).id,
-                url=around.url(),
+                url=site.url,
                 run_token=around.tokens.run_token(run.id),
             ),
-            node_token=around.tokens.node_token(attempt_id),
+            node_token=around.tokens.node_token(attempt),
             environment=self._environment(run, gpus),
-            addresses=tuple(node.address for node in nodes) or ("127.0.0.1",),
+            addresses=tuple(node.address for node in gang.nodes) or ("127.0.0.1",),
             gpus=gpus,
             code=around.files.get_snapshot(run.snapshot_id).entries if run.snapshot_id else (),
             data=self._data(run),
@@ -84,17 +85,3 @@ class Launching:
         items = planned_data(assets, run.workspace, run.id, run.definition)
         require_data(assets, run.workspace, items)
         return items
-
-
-def attempt_of(run: RunRecord) -> AttemptId:
-    """The name of the run's present attempt."""
-    return attempt_id(run.id, run.attempt)
-
-
-def attempt_id(run_id: RunId, number: int) -> AttemptId:
-    return AttemptId(f"{run_id}.{number}")
-
-
-def slot_of(node: Node) -> int:
-    """Its number within the cluster, from 0; node names end in it."""
-    return int(node.name.rpartition("-")[2])

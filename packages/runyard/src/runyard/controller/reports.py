@@ -3,12 +3,12 @@ from datetime import datetime
 from typing import Any
 
 from runyard.errors import Conflict, InvalidArgument
-from runyard.model.runs import NEXT, AttemptId, RunId, RunRecord, RunStatus
+from runyard.model.runs import NEXT, AttemptId, RunId, RunRecord, RunStatus, run_of
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
-from runyard.ports.stores import NodeStore, RunStore
+from runyard.ports.stores import RunStore
 from runyard.services.children import close_open_children
-from runyard.services.tokens import run_of
+from runyard.services.places import Places
 
 _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canceled": RunStatus.CANCELED}
 _EXIT_FACTS = ("exit_code", "signal", "oom", "phase", "rank", "tail", "undelivered")
@@ -25,8 +25,8 @@ def wished_end(status: RunStatus) -> Mapping[str, Any] | None:
 class Reports:
     """Applies what supervisors tell. Each report may come twice, and late; a run that has ended stays as it is."""
 
-    def __init__(self, runs: RunStore, logs: LogStore, nodes: NodeStore, clock: Clock) -> None:
-        self._runs, self._logs, self._nodes, self._clock = runs, logs, nodes, clock
+    def __init__(self, runs: RunStore, logs: LogStore, places: Places, clock: Clock) -> None:
+        self._runs, self._logs, self._places, self._clock = runs, logs, places, clock
         self._steps: Mapping[str, Callable[[RunRecord, Report], RunRecord]] = {
             "preparing": self._preparing,
             "prepared": self._prepared,
@@ -47,6 +47,10 @@ class Reports:
         """End a run that no supervisor can end."""
         report = {"outcome": "failed", "error": {"code": code, "message": message}}
         return self._guarded(run_id, lambda run: self._ended(run, report))
+
+    def fail_for_user(self, run_id: RunId, message: str) -> RunRecord:
+        """End a run that its user can put right."""
+        return self.fail(run_id, "UserError", message)
 
     def cancel(self, run_id: RunId) -> RunRecord:
         """End a run of which nothing is left, or nothing has started."""
@@ -86,7 +90,7 @@ class Reports:
         """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
         self._logs.seal(run.id)
         if run.nodes:
-            self._nodes.release(run.id)
+            self._places.release(run)
         wish = (run.exit_facts or {}).get(_WISHED_END)
         status = RunStatus(wish) if wish else _OUTCOMES[report["outcome"]]
         changes: dict[str, Any] = {

@@ -11,6 +11,7 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, NodeStore, RunStore
 from runyard.services.assets import Body
 from runyard.services.kinds import PlainKind
+from runyard.services.places import Places
 
 DEFAULT_IDLE_SECONDS = 1800
 
@@ -30,8 +31,8 @@ class ComputeKind(PlainKind):
 
     is_versioned = False
 
-    def __init__(self, nodes: NodeStore, runs: RunStore, mover: RunMover) -> None:
-        self._nodes, self._runs, self._mover = nodes, runs, mover
+    def __init__(self, nodes: NodeStore, runs: RunStore, places: Places, mover: RunMover) -> None:
+        self._nodes, self._runs, self._places, self._mover = nodes, runs, places, mover
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         min_nodes = _whole(body, "min_nodes", 0, at_least=0)
@@ -79,16 +80,15 @@ class ComputeKind(PlainKind):
 class Computes:
     """What a cluster has at the moment."""
 
-    def __init__(self, assets: AssetStore, nodes: NodeStore) -> None:
-        self._assets, self._nodes = assets, nodes
+    def __init__(self, assets: AssetStore, places: Places) -> None:
+        self._assets, self._places = assets, places
 
     def nodes(self, workspace: str, name: str) -> Sequence[Node]:
-        self._assets.get(workspace, AssetKind.COMPUTE, name)
-        return self._nodes.list(workspace, name)
+        return self._places.nodes(self._assets.get(workspace, AssetKind.COMPUTE, name))
 
     def status(self, workspace: str, name: str) -> ComputeStatus:
         asset = self._assets.get(workspace, AssetKind.COMPUTE, name)
-        nodes = self._nodes.list(workspace, name)
+        nodes = self._places.nodes(asset)
         counted = Counter(node.state for node in nodes)
         staying = len(nodes) - counted[NodeState.LEAVING]
         moving = counted[NodeState.PREPARING] + counted[NodeState.LEAVING]

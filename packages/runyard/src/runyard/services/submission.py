@@ -16,10 +16,10 @@ from runyard.services.data.data_named import planned_data, require_data, require
 from runyard.services.data.lineage import Lineage
 from runyard.services.data.outputs import registration_of
 from runyard.services.definition import check_nodes, check_script, target_of
+from runyard.services.places import UNMANAGED_TARGETS, Places
 from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
-UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
 SNAPSHOT_PROPERTY = "ContentSnapshotId"
 CANCELED = frozenset({RunStatus.CANCEL_REQUESTED, RunStatus.CANCELED})
 
@@ -48,10 +48,11 @@ class Submissions:
         assets: AssetStore,
         snapshots: Snapshots,
         lineage: Lineage,
+        places: Places,
         mover: RunMover,
         clock: Clock,
     ) -> None:
-        self._workspaces, self._runs, self._assets = workspaces, runs, assets
+        self._workspaces, self._runs, self._assets, self._places = workspaces, runs, assets, places
         self._snapshots, self._lineage, self._mover, self._clock = snapshots, lineage, mover, clock
 
     def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
@@ -145,6 +146,7 @@ class Submissions:
         for compute in computes:
             if compute.name == target:
                 check_nodes(definition, target, max_nodes=int(compute.body.get("max_nodes", 1)))
+                self._places.check(compute, definition)
                 return
         known = ", ".join(f"'{name}'" for name in sorted({"local", *(compute.name for compute in computes)}))
         raise NotFound(f"There is no compute target {target!r} in workspace {workspace!r}. Known: {known}.")

@@ -45,10 +45,11 @@ class SqlNodeStore:
         with self._database.write() as connection:
             found = [_to_node(row) for row in connection.execute(select(*_COLUMNS).where(held).with_for_update())]
             if found:
-                idle = {"state": NodeState.IDLE.value, "since": now, "run_id": None}
+                idle = {"state": NodeState.IDLE.value, "since": now, "run_id": None, "gpus": None}
                 connection.execute(update(nodes).where(held).values(idle))
-        return [replace(node, state=NodeState.IDLE, since=now, run_id=None) for node in found]
+        return [replace(node, state=NodeState.IDLE, since=now, run_id=None, gpus=None) for node in found]
 
 
 def _to_node(row: AnyRow) -> Node:
-    return replace(Node(*row), state=NodeState(row.state))
+    gpus = None if row.gpus is None else tuple(row.gpus)
+    return replace(Node(*row), state=NodeState(row.state), gpus=gpus)

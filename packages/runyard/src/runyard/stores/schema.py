@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from runyard.stores.column_types import JsonText, StorableText, UtcTime
 
-HEAD = "0002"
+HEAD = "0003"
 
 metadata = MetaData()
 # SQLite numbers rows by itself only where the key is exactly INTEGER.
@@ -181,6 +181,7 @@ metric_chunks = Table(
     Column("values", LargeBinary, nullable=False),
     Column("steps", LargeBinary),
     Column("at", LargeBinary, nullable=False),
+    Column("ranks", LargeBinary),
     comment="Points of a metric, packed; see packing.py.",
 )
 
@@ -257,7 +258,22 @@ nodes = Table(
     Column("state", StorableText, nullable=False),
     Column("since", UtcTime, nullable=False),
     Column("run_id", StorableText),
+    Column("gpus", JsonText),
     Index("nodes_by_run", "run_id"),
+)
+
+parts = Table(
+    "parts",
+    metadata,
+    Column("attempt_id", StorableText, primary_key=True),
+    Column("node", Integer, primary_key=True, autoincrement=False),
+    Column("state", StorableText, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("facts", JsonText, nullable=False),
+    _run_key(),
+    Index("parts_by_run", "run"),
+    sqlite_with_rowid=False,
+    comment="How far each node of an attempt has come.",
 )
 
 schema_version = Table("alembic_version", MetaData(), Column("version_num", StorableText, primary_key=True))

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, RunStore
+from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, PartStore, RunStore
 from runyard.stores.assets import SqlAssetStore
 from runyard.stores.database import Database, open_database, utc_now
 from runyard.stores.files import SqlFileStore
@@ -10,6 +10,7 @@ from runyard.stores.lineage import SqlLineageStore
 from runyard.stores.metrics import SqlMetricStore
 from runyard.stores.migration import migrate
 from runyard.stores.nodes import SqlNodeStore
+from runyard.stores.parts import SqlPartStore
 from runyard.stores.runs import SqlRunStore
 
 
@@ -23,6 +24,7 @@ class Stores:
     files: FileStore
     assets: AssetStore
     nodes: NodeStore
+    parts: PartStore
     lineage: LineageStore
 
     def close(self) -> None:
@@ -40,5 +42,6 @@ def open_stores(url: str, *, now: Callable[[], datetime] = utc_now) -> Stores:
         SqlFileStore(database),
         SqlAssetStore(database),
         SqlNodeStore(database),
+        SqlPartStore(database),
         SqlLineageStore(database),
     )

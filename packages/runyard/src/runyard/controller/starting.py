@@ -1,0 +1,90 @@
+from collections.abc import Callable
+
+from runyard.controller.launching import Launching
+from runyard.controller.stopping import Stopping
+from runyard.engines.local_pool import nodes_of_its_own, nodes_wanted
+from runyard.errors import EngineError, RunyardError
+from runyard.model.nodes import Gang
+from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
+from runyard.ports.clock import Clock
+from runyard.ports.stores import RunStore
+from runyard.services.places import UNMANAGED_TARGETS, Places
+
+_S = RunStatus
+Fail = Callable[[RunId, RunyardError], None]
+
+
+class Starting:
+    """Takes a run from its submit to its supervisors: each step a guarded move, then an act that can be repeated."""
+
+    def __init__(
+        self, runs: RunStore, places: Places, launching: Launching, stopping: Stopping, clock: Clock, fail: Fail
+    ) -> None:
+        self._runs, self._places, self._launching = runs, places, launching
+        self._stopping, self._clock, self._fail = stopping, clock, fail
+
+    def begin(self, run: RunRecord) -> RunRecord:
+        if self._launching.has_environment(run):
+            return self._queue_or_start(run)
+        number = run.attempt + 1
+        run = self._runs.move(
+            run,
+            _S.PREPARING,
+            attempt=number,
+            ticket=attempt_id(run.id, number),
+            message="Preparing the environment.",
+        )
+        return self.prepare(run)
+
+    def prepare(self, run: RunRecord) -> RunRecord:
+        self._act(run, lambda: self._launching.prepare(run))
+        return self._stopped_if_wished(run)
+
+    def after_preparation(self, run: RunRecord) -> RunRecord:
+        return self._queue_or_start(run) if self._launching.has_environment(run) else run
+
+    def start_unmanaged(self, run: RunRecord) -> RunRecord:
+        """Start a run that has no cluster to wait for."""
+        alone = nodes_wanted(run.definition) == 1
+        return self.start(run, Gang() if alone else Gang(nodes_of_its_own(run, self._clock.now())))
+
+    def start(self, run: RunRecord, gang: Gang) -> RunRecord:
+        number = run.attempt + 1
+        names = tuple(node.name for node in gang.nodes)
+        run = self._runs.move(
+            run, _S.STARTING, attempt=number, ticket=attempt_id(run.id, number), nodes=names, message="Starting."
+        )
+        return self._launch(run, gang)
+
+    def start_again(self, run: RunRecord) -> RunRecord:
+        """For an attempt of which the engine knows nothing yet, or not all."""
+        if run.target in UNMANAGED_TARGETS:
+            return self._launch(run, Gang(nodes_of_its_own(run, self._clock.now())) if len(run.nodes) > 1 else Gang())
+        return self._launch(run, self._places.held_by(run))
+
+    def _queue_or_start(self, run: RunRecord) -> RunRecord:
+        if run.target in UNMANAGED_TARGETS:
+            return self.start_unmanaged(run)
+        return self._runs.move(run, _S.QUEUED, message=f"Waiting for nodes of '{run.target}'.")
+
+    def _launch(self, run: RunRecord, gang: Gang) -> RunRecord:
+        self._act(run, lambda: self._launching.launch(run, gang))
+        return self._stopped_if_wished(run)
+
+    def _act(self, run: RunRecord, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except EngineError as error:
+            if self._places.is_at_home(run):
+                self._fail(run.id, error)
+            else:  # a cluster elsewhere comes back: the next sweep finds the attempt lost and starts it
+                self._runs.update(run.id, message=f"Not started yet. {error}")
+        except RunyardError as error:
+            self._fail(run.id, error)
+
+    def _stopped_if_wished(self, run: RunRecord) -> RunRecord:
+        """A cancel that came between our move and the start found nothing to stop."""
+        now = self._runs.get(run.id)
+        if now.status is _S.CANCEL_REQUESTED or now.status.is_terminal:
+            self._stopping.cancel(run)
+        return now

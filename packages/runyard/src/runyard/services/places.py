@@ -1,0 +1,88 @@
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from runyard.errors import EngineError, NotFound
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.nodes import Gang, Node
+from runyard.model.runs import RunId, RunRecord
+from runyard.ports.engine import Site, Sites
+from runyard.ports.stores import AssetStore
+
+UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
+"""Targets that are no cluster: runs on them take this machine as it is."""
+
+
+class Places:
+    """Which site a compute target belongs to, and its nodes there. From any thread: pools are asked one at a time."""
+
+    def __init__(self, assets: AssetStore, sites: Sites) -> None:
+        self._assets, self._sites = assets, sites
+        self._turn = threading.Lock()
+
+    def cluster_of(self, run: RunRecord) -> Asset | None:
+        """None for a run without a cluster, and where it is gone."""
+        if run.target in UNMANAGED_TARGETS:
+            return None
+        try:
+            return self._assets.get(run.workspace, AssetKind.COMPUTE, run.target)
+        except NotFound:
+            return None
+
+    def site_of(self, run: RunRecord) -> Site:
+        """EngineError where the run's site cannot be had."""
+        cluster = self.cluster_of(run)
+        return self._sites.home() if cluster is None else self._sites.of(cluster)
+
+    def is_at_home(self, run: RunRecord) -> bool:
+        """Whether it runs on this machine."""
+        return self.site_of(run).name == self._sites.home().name
+
+    def check(self, cluster: Asset, definition: Mapping[str, Any]) -> None:
+        """Raises InvalidArgument, with the numbers, for a gang that the cluster could never have."""
+        with self._turn:
+            self._sites.of(cluster).pool.check(cluster, definition)
+
+    def nodes(self, cluster: Asset) -> Sequence[Node]:
+        with self._turn:
+            return self._sites.of(cluster).pool.list(cluster)
+
+    def hold(self, run: RunRecord) -> Gang:
+        """As `NodePool.hold`."""
+        cluster = self.cluster_of(run)
+        if cluster is None:
+            return Gang(waits_for=f"Compute '{run.target}' is gone.")
+        with self._turn:
+            return self._sites.of(cluster).pool.hold(cluster, run)
+
+    def held_by(self, run: RunRecord) -> Gang:
+        """The nodes it was started on, in the same order."""
+        cluster = self.cluster_of(run)
+        if cluster is None:
+            return Gang()
+        with self._turn:
+            gang = self._sites.of(cluster).pool.held_by(cluster, run)
+        order = {name: place for place, name in enumerate(run.nodes)}
+        return Gang(tuple(sorted(gang.nodes, key=lambda node: order.get(node.name, len(order)))), gang.most_nodes)
+
+    def release(self, run: RunRecord) -> None:
+        """Quiet where its site cannot be reached: `resize` frees what ended runs hold."""
+        with contextlib.suppress(EngineError), self._turn:
+            self.site_of(run).pool.release(run.id)
+
+    def resize(self, living: set[RunId]) -> None:
+        """Have every cluster's pool look after its nodes."""
+        with self._turn:
+            for site, clusters in self._clusters_by_site():
+                with contextlib.suppress(EngineError):
+                    site.pool.resize(clusters, living)
+
+    def _clusters_by_site(self) -> Sequence[tuple[Site, Sequence[Asset]]]:
+        found: dict[str, tuple[Site, list[Asset]]] = {site.name: (site, []) for site in self._sites.all()}
+        for workspace in self._assets.list_workspaces():
+            for cluster in self._assets.list(workspace.name, AssetKind.COMPUTE, latest_only=True):
+                with contextlib.suppress(EngineError):
+                    site = self._sites.of(cluster)
+                    found.setdefault(site.name, (site, []))[1].append(cluster)
+        return list(found.values())
