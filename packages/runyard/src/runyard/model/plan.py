@@ -92,6 +92,8 @@ class NodePlan:
     ports: tuple[PortWish, ...] = ()
     ranks: tuple[int, ...] = ()
     """Of an MPI run: the ranks that the launcher starts on this node."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of those ranks."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ class LaunchPlan:
 
     `kind` is "run", or "prepare" to build the environment and nothing else. In commands these words stand for
     what the node knows: "{python}" the interpreter of the environment; "{mpirun}", "{rsh_agent}", "{host_file}",
-    "{rank_starter}" for MPI. "<port:NODE:NAME>", anywhere in a command or a variable, stands for the port that
-    node NODE chose for its wish NAME.
+    "{rank_starter}" for MPI; "{host_file}" may be a variable's value too. What follows "{rank_starter}" is filled in
+    on the node of each rank. "<port:NODE:NAME>", anywhere in a command or a variable, stands for the port that node
+    NODE chose for its wish NAME.
     """
 
     attempt_id: AttemptId

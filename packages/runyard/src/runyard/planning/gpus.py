@@ -55,6 +55,19 @@ def share_gpus(
     return GpuShare(tuple(tuple(gpu.index for gpu in gpus[place * each : (place + 1) * each]) for place in places))
 
 
+def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]]) -> GpuShare:
+    """What a pool of nodes has given: all nodes of a gang have GPUs, or the whole run takes the CPU."""
+    estimator = (definition.get("runyard") or {}).get("estimator") or {}
+    on_cpu = ((),) * len(per_node)
+    if estimator.get("use_gpu") is False:
+        return GpuShare(on_cpu)
+    if all(per_node):
+        return GpuShare(tuple(map(tuple, per_node)))
+    lacking = sum(not gpus for gpus in per_node)
+    notice = f"Runyard: use_gpu=True, but {lacking} of {len(per_node)} nodes have no GPU; the whole run takes the CPU."
+    return GpuShare(on_cpu, notice if estimator.get("use_gpu") else "")
+
+
 def _undriven(estimator: Mapping[str, Any], gpus: Sequence[Gpu]) -> Gpu | None:
     newest = _newest_capability(str(estimator.get("framework") or ""), str(estimator.get("version") or ""))
     return next((gpu for gpu in gpus if newest is not None and gpu.capability[0] > newest[0]), None)

@@ -4,7 +4,7 @@ from typing import Any
 
 from runyard.errors import Json
 from runyard.model.files import FileEntry
-from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan, NodePlan, PortWish, ProcessSpec
 from runyard.model.runs import AttemptId, RunId
 
 
@@ -12,7 +12,7 @@ def plan_to_json(plan: LaunchPlan) -> Json:
     return {
         **vars(plan),
         "environment": dict(vars(plan.environment)),
-        "nodes": [{**vars(node), "processes": [dict(vars(p)) for p in node.processes]} for node in plan.nodes],
+        "nodes": [_node_to_json(node) for node in plan.nodes],
         "code": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in plan.code],
         "data": [dict(vars(item)) for item in plan.data],
         "env": dict(plan.env),
@@ -30,9 +30,20 @@ def plan_from_json(body: Json) -> LaunchPlan:
     return LaunchPlan(**known)
 
 
+def _node_to_json(node: NodePlan) -> Json:
+    return {
+        **vars(node),
+        "processes": [dict(vars(process)) for process in node.processes],
+        "ports": [dict(vars(wish)) for wish in node.ports],
+        "env": dict(node.env),
+    }
+
+
 def _node(body: Json) -> NodePlan:
-    processes = tuple(ProcessSpec(**_known(ProcessSpec, process)) for process in body["processes"])
-    return NodePlan(address=body["address"], processes=processes, gpus=tuple(body.get("gpus", ())))
+    known = _known(NodePlan, body)
+    known["processes"] = tuple(ProcessSpec(**_known(ProcessSpec, process)) for process in body["processes"])
+    known["ports"] = tuple(PortWish(**_known(PortWish, wish)) for wish in body.get("ports", ()))
+    return NodePlan(**known)
 
 
 def _known(record: type[Any], body: Json) -> Json:

@@ -1,4 +1,5 @@
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,31 @@ def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:
 def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
     given = (definition.get("environment") or {}).get("environmentVariables") or {}
     return {str(name): str(value) for name, value in given.items()}
+
+
+def gpu_variables(gpus: Sequence[str]) -> dict[str, str]:
+    """The processes of a node see all of its GPUs, and choose by their local rank."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+
+
+def loopback_variables(addresses: Sequence[str]) -> dict[str, str]:
+    """Nodes of one machine meet on its loopback interface, whatever interface was named for other machines."""
+    if not is_loopback(addresses):
+        return {}
+    return {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "lo",
+        "NCCL_IB_DISABLE": "1",
+        "TP_SOCKET_IFNAME": "lo",
+    }
+
+
+def is_loopback(addresses: Sequence[str]) -> bool:
+    """Whether all of them are this machine's own."""
+    try:
+        return all(ipaddress.ip_address(address).is_loopback for address in addresses)
+    except ValueError:
+        return False
 
 
 def _data_variables(definition: Mapping[str, Any]) -> dict[str, str]:

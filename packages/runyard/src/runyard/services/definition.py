@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runyard.errors import InvalidArgument, NotYet
+from runyard.errors import InvalidArgument
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
-
-SINGLE_PROCESS = frozenset({"", "none"})
+from runyard.planning.attempts import max_attempts_of
+from runyard.planning.distribution import distribution_of
 
 
 def target_of(definition: Mapping[str, Any]) -> str:
@@ -18,23 +18,13 @@ def target_of(definition: Mapping[str, Any]) -> str:
 
 
 def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int | None) -> None:
-    """Raises InvalidArgument if the target cannot have so many nodes, NotYet if it could but this version cannot."""
-    count = definition.get("nodeCount", 1)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise InvalidArgument(f"node_count must be a whole number of at least 1, got {count!r}.")
+    """Raises InvalidArgument, with the numbers, for counts that make no sense or that the target can never have."""
+    count = distribution_of(definition).node_count
+    max_attempts_of(definition)
     if max_nodes is not None and count > max_nodes:
         raise InvalidArgument(
             f"node_count must be at most {max_nodes} on {target!r}, got {count}.",
             hint="Lower it or choose a larger target.",
-        )
-    communicator = str(definition.get("communicator") or "")
-    if count > 1 or communicator.lower() not in SINGLE_PROCESS:
-        asked = (
-            f"communicator {communicator!r}" if communicator.lower() not in SINGLE_PROCESS else f"node_count={count}"
-        )
-        raise NotYet(
-            f"Distributed training ({asked}) is not in this version of Runyard yet; a later one brings it.",
-            hint="Use node_count=1 without a distributed backend.",
         )
 
 
