@@ -1,6 +1,7 @@
 """The warm agent: one small process per home folder that forks a supervisor when asked.
 
-It has one thread and no event framework, since it forks. `python -m runyard.node.agent HOME [READY_FD]`
+It has one thread and no event framework, since it forks. `python -m runyard.node.agent HOME [READY_FD [GUARD]]`
+With a guard, "PID:STARTED", the home is that of a node which stands and falls with that process.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
+from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
+from runyard.node.processes import ProcessId
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
@@ -28,17 +31,24 @@ _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
 
 
-def main(home: Path, ready_fd: int | None) -> int:
-    """Serve until idle for half an hour. Returns ANOTHER_AGENT at once when the home has an agent already."""
+def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> int:
+    """Serve until idle for half an hour. Returns ANOTHER_AGENT at once when the home has an agent already.
+
+    When `guard` ends, everything that the agent looks after is killed and it leaves.
+    """
+    if guard is not None and os.fork():
+        return 0  # whoever started it may kill its own children at its end
     lock = os.open(home / "agent.lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_AGENT
-    agent = Agent(home, lock)
+    agent = Agent(home, lock, guard)
     # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
     gc.collect()
     gc.freeze()
+    if not agent.stand_guard():
+        return 0
     agent.listen()
     if ready_fd is not None:
         os.write(ready_fd, b"1")
@@ -49,8 +59,8 @@ def main(home: Path, ready_fd: int | None) -> int:
 
 
 class Agent:
-    def __init__(self, home: Path, lock: int) -> None:
-        self._home, self._lock, self._version = home, lock, node_version()
+    def __init__(self, home: Path, lock: int, guard: ProcessId | None = None) -> None:
+        self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
         self._loop = EventLoop()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
@@ -60,6 +70,22 @@ class Agent:
         self._last_busy = now()
         self._is_leaving = False
         self._sdk: Path | None = None
+
+    def stand_guard(self) -> bool:
+        """Whether the node is one still. From now on its end is noticed."""
+        if self._guard is None:
+            return True
+        descriptor = open_guard(self._guard)
+        if descriptor is None:
+            end_all_parts(self._home)
+            return False
+        self._loop.on_readable(descriptor, self._fall)
+        return True
+
+    def _fall(self) -> None:
+        end_all_parts(self._home)
+        self._children.clear()
+        self._is_leaving = True
 
     def listen(self) -> None:
         """Open the socket; requests are answered once `serve` is called."""
@@ -83,6 +109,8 @@ class Agent:
     def serve(self) -> None:
         while not self._is_leaving:
             self._loop.wait(self._seconds_to_next())
+            if self._is_leaving:
+                break
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
             for part in [part for part, at in self._again.items() if at <= now()]:
@@ -226,4 +254,4 @@ def _redirect_output(folder: AttemptFolder) -> None:
 
 if __name__ == "__main__":
     ready = int(sys.argv[2]) if len(sys.argv) > 2 else None
-    sys.exit(main(Path(sys.argv[1]), ready))
+    sys.exit(main(Path(sys.argv[1]), ready, parse_guard(sys.argv[3]) if len(sys.argv) > 3 else None))
