@@ -47,6 +47,7 @@ from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
 from runyard.services.overview import Overviews
 from runyard.services.places import Places
+from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
@@ -206,10 +207,12 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
     runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
     metrics = Metrics(base.runs, stores.metrics)
     logs = Logs(base.runs, base.logs)
+    ranks = Ranks(base.runs, stores.parts, base.logs)
     return Services(
         workspaces=workspaces,
         submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, places, mover, clock),
         runs=runs,
+        ranks=ranks,
         journals=Journals(base.runs, stores.metrics, clock),
         metrics=metrics,
         logs=logs,
@@ -226,7 +229,7 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
         lineage=data.lineage,
         secrets=Secrets(data.vault, workspaces),
         upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home)),
-        overviews=Overviews(runs, data.lineage, metrics, logs, files),
+        overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
         notifier=base.notifier,

@@ -20,6 +20,7 @@ from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.notifier import Notifier
 from runyard.services.overview import Overviews
+from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
@@ -36,6 +37,7 @@ class Services:
     workspaces: Workspaces
     submissions: Submissions
     runs: Runs
+    ranks: Ranks
     journals: Journals
     metrics: Metrics
     logs: Logs

@@ -11,13 +11,13 @@ from runyard.http.answers import to_json
 from runyard.http.context import Services
 from runyard.http.records import RunWire
 from runyard.model.runs import RunId, RunRecord
-from runyard.services.following import Follower, LogText, Told
+from runyard.services.following import Follows, LogText, Told
 from runyard.services.notifier import end_of
 
 KEEP_ALIVE_SECONDS = 15.0
 
 
-async def follow(services: Services, wire: RunWire, follower: Follower, run_id: RunId) -> AsyncIterator[bytes]:
+async def follow(services: Services, wire: RunWire, follower: Follows, run_id: RunId) -> AsyncIterator[bytes]:
     """NDJSON until the run has ended and all of its log is out, or the service stops."""
     with services.notifier.following(run_id) as news:
         while not services.notifier.is_stopping:
@@ -53,5 +53,6 @@ async def wait_for_change(services: Services, run_id: RunId, version: int | None
 
 def _line(told: Told) -> dict[str, Any]:
     if isinstance(told, LogText):
-        return {"log": told.log, "offset": told.offset, "next": told.next, "text": told.text}
+        whose = {} if told.rank is None else {"rank": told.rank.rank, "role": told.rank.role}
+        return {"log": told.log, **whose, "offset": told.offset, "next": told.next, "text": told.text}
     return {"status": told.status.value, "message": told.message}

@@ -1,17 +1,17 @@
 """What a follower of a run is told next. Knows nothing of sockets: the HTTP edge asks again after each wake."""
 
 import codecs
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
+from runyard.services.rank_logs import RankLog, rank_logs, streamed_log
 
 CHUNK_BYTES = 256 * 1024
-_NUMBERED_LOG = re.compile(r"azureml-logs/(\d\d)[^/]*\.txt")
-_FIRST_RANK = re.compile(r"(?:rank|worker|driver_log|process)[_-]0+\.txt$")
+CHUNK_BYTES_OF_A_RANK = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -27,74 +27,129 @@ class LogText:
     next: int
     """Where to go on: bytes that are no text make it differ from the length of `text`."""
     text: str
+    rank: RankLog | None = None
+    """Whose log it is, for who follows ranks."""
 
 
 Told = StatusLine | LogText
 
 
-def streamed_log(paths: Iterable[str]) -> str | None:
-    """The log that a follower sees: the highest number, and of its ranks the first."""
-    numbered = sorted(path for path in paths if _NUMBERED_LOG.fullmatch(path))
-    if not numbered:
-        return None
-    highest = numbered[-1][: len("azureml-logs/NN")]
-    group = [path for path in numbered if path.startswith(highest)]
-    return next((path for path in group if _FIRST_RANK.search(path)), group[-1])
+class Follows(Protocol):
+    """Call `step` after every change of the run. Once `ended` holds the record, all was told."""
+
+    ended: RunRecord | None
+    has_more: bool
+    """True when more can be told at once, without waiting for a change."""
+
+    def step(self) -> Sequence[Told]: ...
 
 
 class Follower:
-    """Call `step` after every change of the run. Once `ended` holds the record, all was told."""
+    """The run's one log: its newest, and of its ranks the first."""
 
     def __init__(
         self, runs: RunStore, logs: LogStore, run_id: RunId, *, log: str | None = None, offset: int = 0, tail: int = 0
     ) -> None:
         """Begins at `offset` of `log`, or at the newest log: from its start, or `tail` bytes before its end."""
-        self._runs, self._logs, self._run_id = runs, logs, run_id
-        self._log, self._offset, self._tail = log, offset, tail
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._told_status: StatusLine | None = None
+        self._logs, self._run_id, self._tail = logs, run_id, tail
+        self._status = _StatusTeller(runs, run_id)
+        self._reader = None if log is None else LogReader(logs, run_id, log, offset)
         self.ended: RunRecord | None = None
         self.has_more = False
-        """True when more can be told at once, without waiting for a change."""
 
     def step(self) -> Sequence[Told]:
         # The record is read before the logs: what a run logged before it ended is then surely seen.
-        record = self._runs.get(self._run_id)
-        told: list[Told] = []
-        status = StatusLine(record.status, record.message)
-        if status != self._told_status:
-            self._told_status = status
-            told.append(status)
+        record, told = self._status.step()
+        is_over = record.status.is_terminal
         self.has_more = False
-        newest = streamed_log(self._logs.sizes(self._run_id))
+        newest = streamed_log(self._logs.sizes(self._run_id), is_over=is_over)
         if newest is not None:
-            told += self._read(newest, closing=record.status.is_terminal)
-        if record.status.is_terminal and not self.has_more:
+            told += self._read(newest, closing=is_over)
+        if is_over and not self.has_more:
             self.ended = record
         return told
 
     def _read(self, newest: str, *, closing: bool) -> list[Told]:
-        if self._log is None:
-            self._log = newest
-            self._offset = max(0, self._logs.size(self._run_id, newest) - self._tail) if self._tail else 0
-        moves_on = newest > self._log
-        told: list[Told] = []
-        data = self._logs.read(self._run_id, self._log, self._offset, CHUNK_BYTES)
-        drained = len(data) < CHUNK_BYTES
-        text = self._decoded(data, final=drained and (moves_on or closing))
-        if text is not None:
-            told.append(text)
-        if not drained:
+        if self._reader is None:
+            offset = max(0, self._logs.size(self._run_id, newest) - self._tail) if self._tail else 0
+            self._reader = LogReader(self._logs, self._run_id, newest, offset)
+        moves_on = newest > self._reader.path
+        text = self._reader.read(CHUNK_BYTES, closing=closing or moves_on)
+        if not self._reader.is_drained:
             self.has_more = True
         elif moves_on:
-            self._log, self._offset, self.has_more = newest, 0, True
-            self._decoder.reset()
+            self._reader, self.has_more = LogReader(self._logs, self._run_id, newest, 0), True
+        return [] if text is None else [text]
+
+
+class RankFollower:
+    """The logs of all ranks, or of one, all at once."""
+
+    def __init__(
+        self, runs: RunStore, logs: LogStore, run_id: RunId, *, rank: int | None, offsets: Mapping[str, int]
+    ) -> None:
+        """`offsets` says where to begin in logs that were read before; `rank` None means all of them."""
+        self._logs, self._run_id, self._rank, self._offsets = logs, run_id, rank, dict(offsets)
+        self._status = _StatusTeller(runs, run_id)
+        self._readers: dict[str, LogReader] = {}
+        self.ended: RunRecord | None = None
+        self.has_more = False
+
+    def step(self) -> Sequence[Told]:
+        record, told = self._status.step()
+        is_over = record.status.is_terminal
+        self.has_more = False
+        for log in rank_logs(self._logs.sizes(self._run_id), record.definition):
+            if self._rank is None or log.rank == self._rank:
+                reader = self._reader(log)
+                text = reader.read(CHUNK_BYTES_OF_A_RANK, closing=is_over)
+                told += [] if text is None else [text]
+                self.has_more = self.has_more or not reader.is_drained
+        if is_over and not self.has_more:
+            self.ended = record
         return told
 
-    def _decoded(self, data: bytes, *, final: bool) -> LogText | None:
-        pending = len(self._decoder.getstate()[0])
-        text = self._decoder.decode(data, final)
-        start = self._offset - pending
+    def _reader(self, log: RankLog) -> "LogReader":
+        if log.path not in self._readers:
+            offset = self._offsets.get(log.path, 0)
+            self._readers[log.path] = LogReader(self._logs, self._run_id, log.path, offset, rank=log)
+        return self._readers[log.path]
+
+
+class LogReader:
+    """One log from an offset on, as text that is cut between characters."""
+
+    def __init__(self, logs: LogStore, run_id: RunId, path: str, offset: int, *, rank: RankLog | None = None) -> None:
+        self._logs, self._run_id, self.path, self._offset, self._rank = logs, run_id, path, offset, rank
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.is_drained = False
+        """Whether the last read came to the end of what was there."""
+
+    def read(self, limit: int, *, closing: bool) -> LogText | None:
+        """What follows, None when nothing does. `closing` says that nothing more will be written."""
+        data = self._logs.read(self._run_id, self.path, self._offset, limit)
+        self.is_drained = len(data) < limit
+        start = self._offset - self._pending
+        text = self._decoder.decode(data, closing and self.is_drained)
         self._offset += len(data)
-        told_to = self._offset - len(self._decoder.getstate()[0])
-        return LogText(str(self._log), start, told_to, text) if text else None
+        return LogText(self.path, start, self._offset - self._pending, text, self._rank) if text else None
+
+    @property
+    def _pending(self) -> int:
+        return len(self._decoder.getstate()[0])
+
+
+class _StatusTeller:
+    """The record now, and a line where its status or message is another than before."""
+
+    def __init__(self, runs: RunStore, run_id: RunId) -> None:
+        self._runs, self._run_id = runs, run_id
+        self._told: StatusLine | None = None
+
+    def step(self) -> tuple[RunRecord, list[Told]]:
+        record = self._runs.get(self._run_id)
+        status = StatusLine(record.status, record.message)
+        if status == self._told:
+            return record, []
+        self._told = status
+        return record, [status]

@@ -8,12 +8,15 @@ from runyard.model.runs import RunId, RunRecord
 from runyard.planning.data import data_references
 from runyard.services.data.lineage import InputShown, Lineage, OutputShown
 from runyard.services.files import ListedFile, RunFiles
-from runyard.services.following import streamed_log
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics, last_value
+from runyard.services.rank_logs import rank_logs, streamed_log
+from runyard.services.ranks import Ranks, RanksOfRun
 from runyard.services.runs import RunHistory, Runs
 
 TAIL_BYTES = 32 * 1024
+TAIL_BYTES_OF_A_RANK = 8 * 1024
+MOST_RANK_LOGS = 64
 MOST_METRICS = 100
 MOST_FILES = 1000
 NUMBERED_TYPES = frozenset({"i", "f"})
@@ -46,18 +49,27 @@ class Overview:
     references: Sequence[DataItem]
     metrics: Sequence[MetricOverview]
     log: LogTail | None
+    ranks: RanksOfRun
+    rank_logs: Sequence[LogTail]
+    """Of the ranks that `log` is not of; empty when there is but one."""
     files: Sequence[ListedFile]
     file_count: int
 
 
 class Overviews:
-    def __init__(self, runs: Runs, lineage: Lineage, metrics: Metrics, logs: Logs, files: RunFiles) -> None:
-        self._runs, self._lineage, self._metrics, self._logs, self._files = runs, lineage, metrics, logs, files
+    def __init__(
+        self, runs: Runs, ranks: Ranks, lineage: Lineage, metrics: Metrics, logs: Logs, files: RunFiles
+    ) -> None:
+        self._runs, self._ranks, self._lineage = runs, ranks, lineage
+        self._metrics, self._logs, self._files = metrics, logs, files
 
     def get(self, run_id: RunId) -> Overview:
         run = self._runs.get(run_id)
         inputs, outputs = self._lineage.of_run(run_id)
         files = self._files.list(run_id)
+        sizes = self._logs.sizes(run_id)
+        shown = streamed_log(sizes)
+        others = [one.path for one in rank_logs(sizes, run.definition) if one.path != shown][:MOST_RANK_LOGS]
         return Overview(
             run=run,
             history=self._runs.history(run),
@@ -65,7 +77,9 @@ class Overviews:
             outputs=outputs,
             references=data_references(run.definition),
             metrics=self._metric_overviews(run_id),
-            log=self._tail(run_id),
+            log=self._tail(run_id, shown, TAIL_BYTES) if shown else None,
+            ranks=self._ranks.of(run_id),
+            rank_logs=[self._tail(run_id, path, TAIL_BYTES_OF_A_RANK) for path in others],
             files=files[:MOST_FILES],
             file_count=len(files),
         )
@@ -76,13 +90,10 @@ class Overviews:
         found = [(one, series.get((one.name, one.kind))) for one in summaries]
         return [MetricOverview(summary, last_value(one), _numbers(one)) for summary, one in found if one]
 
-    def _tail(self, run_id: RunId) -> LogTail | None:
-        sizes = self._logs.sizes(run_id)
-        path = streamed_log(sizes)
-        if path is None:
-            return None
-        data = self._logs.read(run_id, path, -TAIL_BYTES, TAIL_BYTES)
-        is_cut = sizes[path] > len(data)
+    def _tail(self, run_id: RunId, path: str, most_bytes: int) -> LogTail:
+        size = self._logs.sizes(run_id)[path]
+        data = self._logs.read(run_id, path, -most_bytes, most_bytes)
+        is_cut = size > len(data)
         if is_cut:
             data = data.partition(b"\n")[2]
         return LogTail(path, data.decode("utf-8", "replace"), is_cut)

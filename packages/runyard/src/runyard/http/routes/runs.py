@@ -11,11 +11,12 @@ from runyard.http.auth import run_access, workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import entries, flag, mapping, strings, text
+from runyard.http.ranks import Offsets, offsets_of, wanted_rank
 from runyard.http.records import RunWire, shown_asset
 from runyard.http.stream import follow, wait_for_change
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId, RunQuery, RunStatus
-from runyard.services.following import Follower
+from runyard.services.following import Follower, Follows, RankFollower
 from runyard.services.submission import Submission
 from runyard.services.tokens import Role
 
@@ -137,6 +138,11 @@ def events(services: Use, run_id: str) -> Response:
     return Json(services.runs.history(services.runs.get(RunId(run_id))))
 
 
+@router.get("/ranks")
+def ranks(services: Use, run_id: str) -> Response:
+    return Json(services.ranks.of(RunId(run_id)))
+
+
 @router.get("/wait")
 async def wait(
     services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0, ended: bool = False
@@ -148,12 +154,22 @@ async def wait(
 
 @router.get("/stream")
 async def stream(
-    services: Use, shown: Shown, run_id: str, log: str | None = None, offset: int = 0, tail: int = 0
+    services: Use,
+    shown: Shown,
+    run_id: str,
+    log: str | None = None,
+    offset: int = 0,
+    tail: int = 0,
+    ranks: str = "",
+    offsets: Offsets = (),
 ) -> Response:
     services.run_store.get(RunId(run_id))
     path = check_relative_path(log, "log") if log else None
-    follower = Follower(
-        services.run_store, services.log_store, RunId(run_id), log=path, offset=max(0, offset), tail=max(0, tail)
+    stores = (services.run_store, services.log_store, RunId(run_id))
+    follower: Follows = (
+        RankFollower(*stores, rank=wanted_rank(ranks), offsets=offsets_of(offsets))
+        if ranks
+        else Follower(*stores, log=path, offset=max(0, offset), tail=max(0, tail))
     )
     lines = follow(services, shown, follower, RunId(run_id))
     return StreamingResponse(lines, media_type="application/x-ndjson", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,110 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.model.parts import Part
+from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
+from runyard.ports.blobs import LogStore
+from runyard.ports.stores import PartStore, RunStore
+from runyard.services.rank_logs import rank_logs
+
+_SINGLE_STATES = {RunStatus.STARTING: "ready", RunStatus.RUNNING: "running", RunStatus.FINALIZING: "running"}
+
+
+@dataclass(frozen=True)
+class NodeOfRun:
+    """One node's share of the run's present attempt."""
+
+    node: int
+    name: str
+    address: str
+    state: str
+    """As `PartState`; "preparing" before the node said anything."""
+    outcome: str
+    exit_code: int | None
+    signal: int | None
+    oom: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class RankOfRun:
+    rank: int
+    role: str
+    log: str
+    node: int | None
+    """None while nothing says where it is."""
+    exit_code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True)
+class RanksOfRun:
+    nodes: Sequence[NodeOfRun]
+    ranks: Sequence[RankOfRun]
+
+
+class Ranks:
+    """The processes of a run and the nodes they are on, for people who look into it."""
+
+    def __init__(self, runs: RunStore, parts: PartStore, logs: LogStore) -> None:
+        self._runs, self._parts, self._logs = runs, parts, logs
+
+    def of(self, run_id: RunId) -> RanksOfRun:
+        """Of the present attempt. Ranks that have said nothing yet are known once their node is ready."""
+        run = self._runs.get(run_id)
+        parts = {part.node: part for part in self._parts.list(attempt_id(run.id, run.attempt))}
+        count = max(len(run.nodes), max(parts, default=-1) + 1)
+        nodes = [_node(run, node, parts.get(node)) for node in range(count)]
+        known = {rank.rank: rank for part in parts.values() for rank in _ranks_of_part(part)}
+        for log in rank_logs(self._logs.sizes(run_id), run.definition):
+            alone = 0 if len(nodes) == 1 else None
+            facts = run.exit_facts or {} if log.rank == 0 and not parts else {}
+            seen = RankOfRun(log.rank, log.role, log.path, alone, facts.get("exit_code"), facts.get("signal"))
+            known.setdefault(log.rank, seen)
+        return RanksOfRun(nodes, [known[rank] for rank in sorted(known)])
+
+
+def _node(run: RunRecord, node: int, part: Part | None) -> NodeOfRun:
+    name = run.nodes[node] if node < len(run.nodes) else ""
+    if part is None and len(run.nodes) == 1:
+        return _single(run, name)
+    facts: Mapping[str, Any] = part.facts if part else {}
+    return NodeOfRun(
+        node=node,
+        name=name,
+        address=str(facts.get("address") or ""),
+        state=part.state.value if part else "preparing",
+        outcome=str(facts.get("outcome") or ""),
+        exit_code=facts.get("exit_code"),
+        signal=facts.get("signal"),
+        oom=bool(facts.get("oom")),
+        message=str((facts.get("error") or {}).get("message") or ""),
+    )
+
+
+def _single(run: RunRecord, name: str) -> NodeOfRun:
+    """A run on one node has no parts: what is known of it is known of the run."""
+    facts = run.exit_facts or {}
+    is_over = run.status.is_terminal
+    return NodeOfRun(
+        node=0,
+        name=name,
+        address="",
+        state="ended" if is_over else _SINGLE_STATES.get(run.status, "preparing"),
+        outcome=run.status.value.lower() if is_over else "",
+        exit_code=facts.get("exit_code"),
+        signal=facts.get("signal"),
+        oom=bool(facts.get("oom")),
+        message="",
+    )
+
+
+def _ranks_of_part(part: Part) -> list[RankOfRun]:
+    """`layout` is told when a node is ready, `exits` when it has ended."""
+    exits = part.facts.get("exits") or {}
+    found = []
+    for rank, role, log in part.facts.get("layout") or ():
+        exit_code, signal = exits.get(str(rank)) or (None, None)
+        found.append(RankOfRun(int(rank), str(role), str(log), part.node, exit_code, signal))
+    return found
