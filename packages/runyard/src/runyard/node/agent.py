@@ -163,7 +163,8 @@ class Agent:
             return {}
         if op == "status":
             parts = {part: pid for pid, part in self._children.items()}
-            return {"pid": os.getpid(), "version": self._version, "attempts": parts}
+            guard = None if self._guard is None else guard_words(self._guard)
+            return {"pid": os.getpid(), "version": self._version, "attempts": parts, "guard": guard}
         if op == "exit":
             self._is_leaving = True
             return {}
