@@ -7,7 +7,7 @@ from pathlib import Path
 from runyard.environments.durable import locked_if_free
 from runyard.environments.folder import EnvironmentFolder
 
-NOT_ENVIRONMENTS = frozenset({"locks"})
+NOT_ENVIRONMENTS = frozenset({"locks", "wheels"})
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,15 @@ def write_beside(path: Path, content: bytes, *, durable: bool = False) -> None:
         raise
 
 
+def synced(path: Path) -> None:
+    """The file's bytes are on the disk. OSError when they do not fit."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[int]:
     """Hold the file's lock alone, and yield its descriptor. `on_wait` is called once if another holds it now."""

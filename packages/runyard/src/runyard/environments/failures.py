@@ -21,11 +21,9 @@ QUOTED_LINES = 40
 def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFailed:
     """What uv said, and which of the user's packages it is about."""
     said = "\n".join(line for line in words[-QUOTED_LINES:] if line.strip())
-    if "No space left on device" in said or "os error 28" in said:
-        return EnvironmentFailed(
-            f"The disk filled up while {doing}: {said}",
-            hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
-        )
+    full = disk_filled(doing, said, said)
+    if full:
+        return full
     if UNREACHED in said:
         return EnvironmentFailed(
             f"A package index could not be reached while {doing}. uv says:\n{said}",
@@ -46,6 +44,16 @@ def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFa
         hint = "Change pip_packages, conda_packages or the requirements file, then submit again."
     return EnvironmentFailed(
         f"The environment could not be made: {doing} failed. uv says:\n{said}", hint=hint, package=blamed
+    )
+
+
+def disk_filled(doing: str, words: str, quoted: str) -> EnvironmentFailed | None:
+    """The error for that, where a program's words tell of it."""
+    if "No space left on device" not in words and "os error 28" not in words:
+        return None
+    return EnvironmentFailed(
+        f"The disk filled up while {doing}: {quoted}",
+        hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
     )
 
 

@@ -2,7 +2,8 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,23 @@ def key_of(spec: EnvironmentSpec) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What is written beside a finished environment."""
+
+    lock: str
+    """What came from the indexes."""
+    version: str
+    python_mtime: int
+    compiled: Mapping[str, str] = field(default_factory=dict)
+    """Requirements by the keys of the wheels that were compiled for them."""
+    path_variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def python_minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+
 class EnvironmentFolder:
     """One environment's place on disk.
 
@@ -46,14 +64,21 @@ class EnvironmentFolder:
 
     def find(self) -> BuiltEnvironment | None:
         """The finished environment, marked as used now; None when there is none or its interpreter has gone."""
+        facts = self.facts()
         try:
-            facts = json.loads(self.ready.read_bytes())
-            if os.stat(self.python).st_mtime_ns != facts["python_mtime"]:
+            if facts is None or os.stat(self.python).st_mtime_ns != facts.python_mtime:
                 return None
             os.utime(self.ready)
-        except (OSError, ValueError):
+        except OSError:
             return None
-        return BuiltEnvironment(self.key, self.python, facts["lock"])
+        return self._built(facts)
+
+    def facts(self) -> "Facts | None":
+        """What the finished environment was made of; None when there is none."""
+        try:
+            return Facts(**json.loads(self.ready.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
 
     def make(self, interpreter: Interpreter) -> None:
         """An empty virtual environment in place of whatever is there."""
@@ -93,18 +118,26 @@ class EnvironmentFolder:
                 script.write_bytes(self._shebang() + rest)
                 script.chmod(mode)
 
-    def finish(self, lock: str, interpreter: Interpreter) -> BuiltEnvironment:
-        facts = {"lock": lock, "version": str(interpreter), "python_mtime": os.stat(self.python).st_mtime_ns}
+    def finish(
+        self, lock: str, interpreter: Interpreter, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]
+    ) -> BuiltEnvironment:
+        """It can be found from now on. `compiled` are requirements by the keys of their wheels."""
+        made = os.stat(self.python).st_mtime_ns
+        facts = Facts(lock, str(interpreter), made, dict(compiled), dict(path_variables))
         # One fsync commits the links made before it as well on a journaling file system; the packages' bytes
         # have lain in the package cache before.
-        write_beside(self.ready, json.dumps(facts).encode(), durable=True)
-        return BuiltEnvironment(self.key, self.python, lock)
+        write_beside(self.ready, json.dumps(vars(facts)).encode(), durable=True)
+        return self._built(facts)
 
     def remove(self) -> None:
         """Quiet when gone. `.ready` goes first, so that nobody finds half of it."""
         self.ready.unlink(missing_ok=True)
         if self.path.exists():
             shutil.rmtree(self.path)
+
+    def _built(self, facts: "Facts") -> BuiltEnvironment:
+        lock = facts.lock + "".join(f"{line}\n" for line in facts.compiled.values())
+        return BuiltEnvironment(self.key, self.python, lock, facts.path_variables)
 
     def _shebang(self) -> bytes:
         python = os.fsencode(self.python)

@@ -1,6 +1,7 @@
 """Where packages come from: pip's settings told to uv, which reads only its own."""
 
 import configparser
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +9,14 @@ PASSED_ON = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME",
     "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "RUNYARD_PART",  # by which a supervisor finds what a killed one was building
 )  # fmt: skip
+UV_TO_PIP = {
+    "PIP_INDEX_URL": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
+    "PIP_EXTRA_INDEX_URL": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
+    "PIP_FIND_LINKS": ("UV_FIND_LINKS",),
+    "PIP_NO_INDEX": ("UV_NO_INDEX",),
+}
 UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
 
 
@@ -19,6 +27,19 @@ def uv_variables(variables: Mapping[str, str]) -> dict[str, str]:
     if certificate and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & kept.keys():
         kept["SSL_CERT_FILE"] = certificate
     return {**kept, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+
+
+def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that pip runs with: the submitter's, uv's choice of indexes told to pip where it has none."""
+    kept = {name: value for name, value in variables.items() if name in PASSED_ON or name.startswith("PIP_")}
+    for theirs, names in UV_TO_PIP.items():
+        given = next((variables[name] for name in names if variables.get(name)), "")
+        if given:
+            # An index of uv may have a name of its own, and commas part its wheel folders.
+            kept[theirs] = re.sub(r"(^|\s)[\w-]+=(?=http)", r"\1", given.replace(",", " "))
+    if variables.get("SSL_CERT_FILE"):
+        kept.setdefault("PIP_CERT", variables["SSL_CERT_FILE"])
+    return {**kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def index_options(variables: Mapping[str, str]) -> list[str]:

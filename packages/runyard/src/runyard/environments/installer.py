@@ -1,6 +1,6 @@
 import os
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -8,10 +8,12 @@ from pathlib import Path
 from runyard.environments.failures import failed
 from runyard.environments.indexes import index_options, uv_variables
 from runyard.environments.interpreters import Interpreter
+from runyard.environments.programs import Say, run_saying
 from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
+from runyard.planning.packages import requirement_name
 
-Say = Callable[[str], None]
+EXACT = re.compile(r"[\w.-]+==[\w.!+]+")
 
 
 class Uv:
@@ -58,10 +60,27 @@ class Uv:
         command += ["-r", self._written("lock.txt", options + lock), *(["--offline"] if offline else [])]
         self._run("installing the packages", command, spec, say)
 
-    def _compile(self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say) -> str:
+    def install_wheel(self, wheel: Path, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say) -> None:
+        """Add one wheel to an environment that holds all it needs."""
+        command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps", "--offline"]
+        self._run(f"installing {wheel.name}", [*command, str(wheel)], spec, say)
+
+    def exact(self, requirement: str, spec: EnvironmentSpec, interpreter: Interpreter) -> str:
+        """The requirement with the version that it comes to; as it is where it names one or none at all."""
+        name = requirement_name(requirement)
+        if requirement == name or EXACT.fullmatch(requirement):
+            return requirement
+        options = [line for line in spec.requirements if line.startswith("-")]
+        alone = replace(spec, requirements=(*options, requirement), constraints=(), choices=(), preferences=())
+        return self._compile(alone, (), interpreter, unheard, deps=False).strip().splitlines()[-1]
+
+    def _compile(
+        self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say, *, deps: bool = True
+    ) -> str:
         lock = self._scratch / "resolved.txt"
         lock.unlink(missing_ok=True)  # uv would prefer the versions it names
         command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
+        command += [] if deps else ["--no-deps"]
         command += self._listed("--constraints", spec.constraints)
         command += self._listed("--build-constraints", spec.build_constraints)
         command += ["-o", str(lock), self._written("requirements.txt", "\n".join([*choice, *spec.requirements, ""]))]
@@ -70,28 +89,13 @@ class Uv:
 
     def _run(self, doing: str, command: Sequence[str], spec: EnvironmentSpec, say: Say) -> None:
         """Run uv to its end; its lines go to `say` as they come."""
-        words: list[str] = []
+        command = [self._program, *command, *self._index_options]
         try:
-            process = subprocess.Popen(
-                [self._program, *command, *self._index_options],
-                env=self._environment,
-                cwd=self._scratch,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=[self._held],
-                text=True,
-                errors="replace",
-            )
+            spoken = run_saying(command, say, env=self._environment, cwd=self._scratch, held=[self._held])
         except OSError as error:
             raise EnvironmentFailed(f"uv could not be started: {error}.", hint="Install it: pip install uv") from error
-        with process:
-            assert process.stdout
-            for line in process.stdout:
-                words.append(line.rstrip("\n"))
-                say(words[-1])
-        if process.returncode:
-            raise failed(doing, words, spec)
+        if spoken.exit_code:
+            raise failed(doing, spoken.words, spec)
 
     def _listed(self, option: str, lines: Sequence[str]) -> list[str]:
         return [option, self._written(f"{option.strip('-')}.txt", "\n".join(lines))] if lines else []

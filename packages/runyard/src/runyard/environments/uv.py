@@ -1,18 +1,27 @@
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runyard.environments.durable import locked, shared, write_beside
+from runyard.environments.compiled import Bring, CompiledWheels, never
+from runyard.environments.construction import Construction
+from runyard.environments.durable import locked, shared
 from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.installer import Uv
-from runyard.environments.interpreters import Interpreter, choose, discover
+from runyard.environments.interpreters import choose, discover
+from runyard.environments.programs import Say
 from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
-from runyard.ports.environments import BuiltEnvironment
+from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
-Say = Callable[[str], None]
-LOCK_HEADER = "# python "
+
+@dataclass(frozen=True)
+class MadeElsewhere:
+    """An environment that another machine has made: its Python and packages, and how to get what was compiled."""
+
+    python: str
+    lock: str
+    bring: Bring
 
 
 class UvEnvironments:
@@ -25,13 +34,15 @@ class UvEnvironments:
     def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
         self._root = root
         self._variables = variables
+        self._wheels = CompiledWheels(root, variables)
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
         if spec.user_managed:
             return BuiltEnvironment("", Path(spec.python), "") if os.access(spec.python, os.X_OK) else None
         return self._folder(spec).find()
 
-    def ensure(self, spec: EnvironmentSpec, say: Say) -> BuiltEnvironment:
+    def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
+        """As the port has it; where another machine has made the environment already, the same is made from that."""
         found = self.find(spec)
         if found:
             return found
@@ -43,12 +54,21 @@ class UvEnvironments:
         folder = self._folder(spec)
         try:
             with locked(folder.builder_lock, lambda: say("Another run is building this environment; waiting.")) as held:
-                return folder.find() or self._build(folder, spec, say, held)
+                return folder.find() or self._make(folder, spec, say, held, elsewhere)
         except OSError as error:
             raise EnvironmentFailed(
                 f"The environment could not be written to {self._root}: {error.strerror or error}.",
                 hint="Free space or set RUNYARD_HOME to a folder on another disk.",
             ) from error
+
+    def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
+        """What another machine can make the same environment from; None for an interpreter of the user's own."""
+        folder = EnvironmentFolder(self._root, built.key)
+        facts = folder.facts() if built.key else None
+        if facts is None:
+            return None
+        wheels = {key: wheel.path for key in facts.compiled if (wheel := self._wheels.find(key))}
+        return EnvironmentLock(facts.python_minor, facts.lock, wheels)
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[None]:
@@ -65,57 +85,22 @@ class UvEnvironments:
     def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
         return EnvironmentFolder(self._root, key_of(spec))
 
-    def _build(self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int) -> BuiltEnvironment:
+    def _make(
+        self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
+    ) -> BuiltEnvironment:
         for note in spec.notes:
             say(note)
-        interpreter, note = choose(spec, discover(self._root / "interpreters.json", self._variables))
+        wanted = replace(spec, python=elsewhere.python, exact_python=True) if elsewhere else spec
+        interpreter, note = choose(wanted, discover(self._root / "interpreters.json", self._variables))
         say(note or f"Python {interpreter} at {interpreter.path}.")
-        try:
-            uv = Uv(self._variables, folder.fresh_scratch(), held)
-            lock = self._fill_as_before(folder, uv, spec, interpreter, say)
-            if lock is None:
-                lock = uv.resolve(spec, interpreter, say)
-                write_beside(folder.lock, f"{LOCK_HEADER}{interpreter.minor}\n{lock}".encode())
-                self._fill(folder, uv, lock, spec, interpreter, say)
-            return folder.finish(lock, interpreter)
-        except (OSError, EnvironmentFailed):
-            folder.remove()
-            raise
-        finally:
-            folder.remove_scratch()
-
-    def _fill_as_before(
-        self, folder: EnvironmentFolder, uv: Uv, spec: EnvironmentSpec, interpreter: Interpreter, say: Say
-    ) -> str | None:
-        """Install what the spec was resolved to before; None when it never was or that cannot be had any more."""
-        try:
-            header, _, lock = folder.lock.read_text(encoding="utf-8").partition("\n")
-        except (OSError, UnicodeDecodeError):
-            return None
-        if header != LOCK_HEADER + interpreter.minor:
-            return None
-        try:
-            self._fill(folder, uv, lock, spec, interpreter, say)
-        except EnvironmentFailed:
-            say("The versions that this environment had before cannot be installed any more; resolving anew.")
-            return None
-        return lock
-
-    def _fill(
-        self, folder: EnvironmentFolder, uv: Uv, lock: str, spec: EnvironmentSpec, interpreter: Interpreter, say: Say
-    ) -> None:
-        """From uv's cache alone where it has everything, which asks no index; else afresh from the indexes."""
-        folder.make(interpreter)
-        if not lock.strip():
-            return
-        heard: list[str] = []
-        try:
-            uv.install(lock, spec, folder.path, interpreter, heard.append, offline=True)
-        except EnvironmentFailed:
-            # What it left half installed would pass for installed.
-            folder.make(interpreter)
-            uv.install(lock, spec, folder.path, interpreter, say, offline=False)
-        else:
-            for line in heard:
-                say(line)
-        folder.adopt_scripts(interpreter)
+        construction = Construction(
+            folder=folder,
+            spec=spec,
+            interpreter=interpreter,
+            variables=self._variables,
+            wheels=self._wheels,
+            bring=elsewhere.bring if elsewhere else never,
+            held=held,
+            say=say,
+        )
+        return construction.make(elsewhere.lock if elsewhere else None)

@@ -1,4 +1,6 @@
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runyard.errors import InvalidArgument
@@ -6,6 +8,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
 from runyard.planning.replacements import pin_framework, replace_dead_names
+from runyard.planning.source_builds import HOROVOD, HOROVOD_COMPANY, wants_horovod
 
 # Old source packages import pkg_resources while they build, TensorBoard does when it starts; setuptools 81 is without.
 WITH_PKG_RESOURCES = "setuptools<81"
@@ -33,9 +36,13 @@ def plan_environment(
     if estimator.get("unpinned"):
         pin_framework(wishes, recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present))
     replace_dead_names(wishes, gpu_present=gpu_present)
+    own_horovod = _taken_out(wishes, HOROVOD)
+    mpi = uses_mpi(definition)
     if estimator.get("framework"):
-        return _with_framework(estimator, wishes, gpu_present, uses_mpi(definition))
-    return _as_wished(wishes)
+        spec = _with_framework(estimator, wishes, gpu_present, mpi)
+    else:
+        spec = _as_wished(wishes, mpi)
+    return _with_horovod(spec, own_horovod, mpi)
 
 
 def uses_mpi(definition: Mapping[str, Any]) -> bool:
@@ -76,6 +83,29 @@ def _add_for_tables(wishes: Wishes, packages: Sequence[str]) -> None:
         wishes.notes.append(f"Added to read the run's tabular datasets: {', '.join(missing)}.")
 
 
+def _taken_out(wishes: Wishes, name: str) -> list[str]:
+    found = [line for line in wishes.requirements if requirement_name(line) == name]
+    wishes.requirements = [line for line in wishes.requirements if line not in found]
+    return found
+
+
+def _with_horovod(spec: EnvironmentSpec, own: Sequence[str], mpi: bool) -> EnvironmentSpec:
+    """Horovod fits the framework it was compiled beside and no other: it comes last, built against the rest."""
+    packages = [*spec.requirements, *(line for choice in spec.choices for line in choice)]
+    if not own and not (mpi and wants_horovod(packages)):
+        return spec
+    there = set(map(requirement_name, packages))
+    company = [line for line in HOROVOD_COMPANY if requirement_name(line) not in there]
+    asked = [re.sub(r"\[[^\]]*\]| ", "", line.partition(";")[0]) for line in own]
+    notes = () if own else ("Added for MPI: Horovod, compiled against the framework.",)
+    return replace(
+        spec,
+        requirements=(*spec.requirements, *company),
+        builds=tuple(asked[-1:]) or (HOROVOD,),
+        notes=(*spec.notes, *notes),
+    )
+
+
 def _wished_python(version: str) -> str:
     parts = version.split(".")
     if not version:
@@ -87,17 +117,20 @@ def _wished_python(version: str) -> str:
     return version
 
 
-def _as_wished(wishes: Wishes) -> EnvironmentSpec:
+def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
     """The user's own list. A framework of a known version gets the company, and the Python, it needs to run."""
     python, is_exact = _wished_python(wishes.python), False
     notes, preferences, company = list(wishes.notes), list[str](), list[str]()
+    links: tuple[tuple[str, str], ...] = ()
     for line in wishes.requirements:
         chosen = recipe_of(line)
         if chosen is None:
             continue
         preferences += chosen.constraints
-        # conda put setuptools into every environment, and old releases import it.
-        company += [one for one in chosen.packages if requirement_name(one) == "setuptools"]
+        links += chosen.library_links
+        # conda put pip and setuptools into every environment, and old releases use them.
+        company += [one for one in chosen.packages if requirement_name(one) in ("pip", "setuptools")]
+        company += chosen.mpi_packages if mpi else ()
         if _is_too_new(python, chosen.pythons):
             notes.append(f"'{line}' cannot be had for Python {python}; {' or '.join(chosen.pythons)} is taken.")
             python, is_exact = ",".join(chosen.pythons), True
@@ -105,9 +138,14 @@ def _as_wished(wishes: Wishes) -> EnvironmentSpec:
     return EnvironmentSpec(
         python=python,
         exact_python=is_exact,
-        requirements=tuple(dict.fromkeys([*wishes.requirements, *([] if "setuptools" in wishes.names() else company)])),
+        requirements=tuple(
+            dict.fromkeys(
+                [*wishes.requirements, *(one for one in company if requirement_name(one) not in wishes.names())]
+            )
+        ),
         build_constraints=BUILD_CONSTRAINTS,
         preferences=tuple(line for line in dict.fromkeys(preferences) if requirement_name(line) not in pinned),
+        library_links=links,
         notes=tuple(notes),
     )
 

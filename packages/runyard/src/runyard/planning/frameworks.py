@@ -27,6 +27,7 @@ class Recipe:
     """Names that stand for the framework: a user's package of that name replaces it."""
     constraints: tuple[str, ...] = ()
     mpi_packages: tuple[str, ...] = ()
+    library_links: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -44,19 +45,21 @@ def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
         replaced_by=frozenset({table["package"], *table["aliases"]}),
         constraints=tuple(rule.get("constraints", ())),
         mpi_packages=tuple(rule.get("mpi", ())),
+        library_links=tuple((old, new) for old, new in rule.get("library_links", {}).items()),
         notes=notes,
     )
 
 
 def recipe_of(requirement: str) -> Recipe | None:
     """The recipe of a framework's package with an exact version or an upper bound, such as 'torch==1.4.0' or
-    'scikit-learn<0.23', of which the newest release within is meant; None for any other requirement."""
+    'scikit-learn<0.23', of which the newest release within is meant; None for any other requirement. A framework
+    that has come to its end needs no version: its last release is meant."""
     found = BOUNDED.search(requirement)
     name = re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
     framework = next((f for f, table in _table().items() if name in (table["package"], *table["aliases"])), None)
-    if found is None or framework is None:
+    if framework is None or (found is None and not _framework(framework).get("has_ended")):
         return None
-    sign, version = found[1], found[2].rstrip(".")
+    sign, version = (found[1], found[2].rstrip(".")) if found else ("==", _releases(framework)[-1].split(".post")[0])
     if sign != "==":
         bound = _padded(version)
         below = [r for r in _releases(framework) if _padded(r) < bound or (sign == "<=" and _padded(r) == bound)]

@@ -16,6 +16,18 @@ class BuiltEnvironment:
     """Folders that its programs need in front of what a variable such as LD_LIBRARY_PATH has."""
 
 
+@dataclass(frozen=True)
+class EnvironmentLock:
+    """What the same environment is made from on another machine."""
+
+    python: str
+    """The minor version that the lock was made for."""
+    lock: str
+    """The packages that come from the indexes, one a line."""
+    wheels: Mapping[str, Path] = field(default_factory=dict)
+    """What was compiled, by the key that tells for which machines and packages it is good."""
+
+
 class EnvironmentBuilder(Protocol):
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
         """The finished environment, from the disk alone: no subprocess. Marks it as used now."""

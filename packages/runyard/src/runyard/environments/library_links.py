@@ -1,0 +1,59 @@
+"""Shared libraries under the names that old packages look for them by."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runyard.environments.toolchain import INSTALL_MPI
+from runyard.errors import EnvironmentFailed
+
+FOLDER = "lib/old-names"
+ASKED_SECONDS = 20
+
+
+def link_libraries(environment: Path, links: Sequence[Sequence[str]], variables: Mapping[str, str]) -> dict[str, str]:
+    """Link the libraries of this machine into a folder of the environment; answers with the variables that its
+    programs need in front. EnvironmentFailed names a library that is not here."""
+    if not links:
+        return {}
+    folder = environment / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for old_name, library in links:
+        found = _find(library, variables)
+        if found is None:
+            raise EnvironmentFailed(f"The library {library} is not on this machine.", hint=INSTALL_MPI)
+        os.symlink(found, folder / old_name)
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def _find(library: str, variables: Mapping[str, str]) -> Path | None:
+    for folder in _folders(variables):
+        if (folder / library).exists():
+            return folder / library
+    return None
+
+
+def _folders(variables: Mapping[str, str]) -> list[Path]:
+    """Where the loader looks: the submitter's own folders first, those beside the programs on PATH, the system's."""
+    own = [Path(entry) for entry in variables.get("LD_LIBRARY_PATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    beside = [
+        Path(entry).parent / lib
+        for entry in variables.get("PATH", os.defpath).split(os.pathsep)
+        if os.path.isabs(entry)
+        for lib in ("lib", "lib64")
+    ]
+    return [*own, *beside, *_known_to_loader()]
+
+
+def _known_to_loader() -> list[Path]:
+    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
+        try:
+            told = subprocess.run(
+                [program, "-p"], capture_output=True, text=True, timeout=ASKED_SECONDS, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        paths = (line.partition("=> ")[2].strip() for line in told.stdout.splitlines())
+        return list(dict.fromkeys(Path(path).parent for path in paths if path))
+    return []

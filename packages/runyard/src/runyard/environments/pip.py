@@ -1,0 +1,109 @@
+import os
+import tarfile
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runyard.environments.failures import QUOTED_LINES, disk_filled
+from runyard.environments.indexes import pip_variables
+from runyard.environments.programs import Say, run_saying
+from runyard.environments.toolchain import compilers_at_once
+from runyard.errors import EnvironmentFailed
+from runyard.planning.source_builds import SourceBuild
+
+
+class Pip:
+    """The pip of an environment, run with the submitter's choice of indexes.
+
+    `scratch` is a folder of this builder's alone. Locks of the descriptors `held` stay taken while pip lives.
+    """
+
+    def __init__(self, python: Path, variables: Mapping[str, str], scratch: Path, held: Sequence[int]) -> None:
+        self._python, self._variables, self._scratch, self._held = python, variables, scratch, held
+
+    def build_wheel(self, build: SourceBuild, options: Sequence[str], say: Say) -> Path:
+        """The wheel of a source package, compiled against what the environment holds. EnvironmentFailed quotes the
+        compiler."""
+        beside = f" against {' and '.join(build.against)}" if build.against else ""
+        jobs = compilers_at_once()
+        say(f"Building {build.requirement}{beside} with {jobs} compilers at once. This takes minutes, and only once.")
+        began = time.monotonic()
+        source = self._source(build, options, say)
+        command = ["wheel", "-v", "--no-build-isolation", "--no-deps", "--no-index", "-w", "built", str(source)]
+        self._run(build, f"compiling {build.requirement}{beside}", command, say)
+        say(f"Built {build.requirement}{beside} in {time.monotonic() - began:.0f} s.")
+        return self._only("built", "*.whl")
+
+    def _source(self, build: SourceBuild, options: Sequence[str], say: Say) -> Path:
+        wanted = self._scratch / "wanted.txt"
+        wanted.write_text("\n".join([*options, build.requirement, ""]), encoding="utf-8")
+        command = ["download", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d", "source"]
+        self._run(build, f"fetching the source of {build.requirement}", [*command, "-r", wanted.name], say)
+        archive = self._only("source", "*")
+        if not build.edits:
+            return archive
+        _unpack(archive, self._scratch / "unpacked")
+        folder = self._only("unpacked", "*")
+        for edit in build.edits:
+            _edit(folder / edit.file, edit.old, edit.new, say)
+        return folder
+
+    def _run(self, build: SourceBuild, doing: str, command: Sequence[str], say: Say) -> None:
+        try:
+            spoken = run_saying(
+                [str(self._python), "-m", "pip", *command],
+                say,
+                env=self._environment(build),
+                cwd=self._scratch,
+                held=self._held,
+            )
+        except OSError as error:
+            raise EnvironmentFailed(f"The environment's pip could not be started: {error}.") from error
+        if spoken.exit_code:
+            raise _failed(doing, spoken.words)
+
+    def _environment(self, build: SourceBuild) -> dict[str, str]:
+        temporary = self._scratch / "tmp"
+        temporary.mkdir(exist_ok=True)
+        path = os.pathsep.join((str(self._python.parent), self._variables.get("PATH") or os.defpath))
+        jobs = str(compilers_at_once())
+        return {
+            "MAKEFLAGS": f"-j{jobs}",
+            "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
+            **pip_variables(self._variables),
+            **build.variables,
+            "PATH": path,
+            "TMPDIR": str(temporary),
+        }
+
+    def _only(self, folder: str, pattern: str) -> Path:
+        return next(iter((self._scratch / folder).glob(pattern)))
+
+
+def _unpack(archive: Path, into: Path) -> None:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            zipped.extractall(into)
+        return
+    with tarfile.open(archive) as packed:
+        packed.extractall(into, filter="data")
+
+
+def _edit(file: Path, old: str, new: str, say: Say) -> None:
+    """Quiet where there is nothing to change: another release may have it right."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return
+    if old in text:
+        say(f"{file.name}: '{old}' becomes '{new}'.")
+        file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def _failed(doing: str, words: Sequence[str]) -> EnvironmentFailed:
+    said = "\n".join(line for line in words[-QUOTED_LINES:] if line.strip())
+    return disk_filled(doing, "\n".join(words), said) or EnvironmentFailed(
+        f"The environment could not be made: {doing} failed. The last lines:\n{said}",
+        hint="The build log has all of it. Another version of it, or of the framework it is built against, may do.",
+    )

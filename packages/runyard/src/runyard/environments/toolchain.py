@@ -1,0 +1,70 @@
+"""What must be on a machine for packages to be compiled there."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from runyard.environments.interpreters import Interpreter
+from runyard.errors import EnvironmentFailed
+
+GIGABYTES_A_COMPILER = 1.5
+ANSWER_SECONDS = 20
+INSTALL_MPI = (
+    "Install Open MPI on this machine, for example `apt install openmpi-bin libopenmpi-dev` or "
+    "`dnf install openmpi openmpi-devel` with its bin folder on PATH; then submit again."
+)
+INSTALL_COMPILER = (
+    "Install a C++ compiler on this machine, for example `apt install build-essential` or `dnf install gcc-c++ make`; "
+    "then submit again."
+)
+
+
+def open_mpi_version(variables: Mapping[str, str], what: str) -> str:
+    """Major and minor of the Open MPI on the submitter's PATH. EnvironmentFailed says what to install for `what`."""
+    launcher = _find("mpirun", variables)
+    if launcher is None:
+        raise EnvironmentFailed(f"{what} needs Open MPI, and there is no mpirun on PATH.", hint=INSTALL_MPI)
+    try:
+        told = subprocess.run(
+            [launcher, "--version"],
+            env={"PATH": variables.get("PATH", os.defpath)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_SECONDS,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFailed(f"{what} needs Open MPI, and {launcher} fails: {error}.", hint=INSTALL_MPI) from error
+    found = re.search(r"Open MPI\) (\d+\.\d+)", told)
+    if found is None:
+        said = told.strip().partition("\n")[0] or "nothing"
+        raise EnvironmentFailed(f"{what} needs Open MPI, and {launcher} is another one: {said!r}.", hint=INSTALL_MPI)
+    return found.group(1)
+
+
+def require_compilers(what: str, interpreter: Interpreter, variables: Mapping[str, str], *, mpi: bool) -> None:
+    """EnvironmentFailed, saying what to install, where something that `what` is compiled with is missing."""
+    if _find("g++", variables) is None:
+        raise EnvironmentFailed(f"{what} must be compiled, and there is no g++ on PATH.", hint=INSTALL_COMPILER)
+    if mpi and _find("mpicxx", variables) is None:
+        raise EnvironmentFailed(
+            f"{what} must be compiled against MPI, and there is no mpicxx on PATH.", hint=INSTALL_MPI
+        )
+    if not interpreter.has_headers:
+        raise EnvironmentFailed(
+            f"{what} must be compiled, and Python {interpreter} at {interpreter.path} has no header files (Python.h).",
+            hint=f"Install them, for example `apt install python{interpreter.minor}-dev`; then submit again.",
+        )
+
+
+def compilers_at_once() -> int:
+    """As many as there are cores, but no more than fit into memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return max(1, min(len(os.sched_getaffinity(0)), int(memory / GIGABYTES_A_COMPILER)))
+
+
+def _find(program: str, variables: Mapping[str, str]) -> str | None:
+    return shutil.which(program, path=variables.get("PATH") or os.defpath)
