@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from runyard.errors import InvalidArgument
@@ -38,6 +39,12 @@ def is_loopback(host: str) -> bool:
 
 def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def is_named(host: str, name: str) -> bool:
+    """Whether a name of a certificate is that of the host; '*' stands for one label."""
+    host = host.lower().rstrip(".")
+    return host == name or (name.startswith("*.") and fnmatchcase(host, name) and host.count(".") == name.count("."))
 
 
 def listen_settings(variables: Mapping[str, str]) -> Listen | None:
@@ -79,11 +86,11 @@ def _parsed(text: str) -> tuple[str, int]:
     bare, colon, digits = text.rpartition(":")
     host = bare[1:-1] if bare.startswith("[") and bare.endswith("]") else bare
     if not colon or not digits.isascii() or not digits.isdigit() or int(digits) > 65535:
-        raise InvalidArgument(f"--listen {ascii(text)} does not end in a port from 0 to 65535.", hint=_EXAMPLE)
+        raise InvalidArgument(f"--listen {text!a} does not end in a port from 0 to 65535.", hint=_EXAMPLE)
     if not (_is_address(host) if host != bare or ":" in host else _is_address(host) or _HOST_NAME.fullmatch(host)):
-        raise InvalidArgument(f"--listen {ascii(text)} names no host or address of this machine.", hint=_EXAMPLE)
+        raise InvalidArgument(f"--listen {text!a} names no host or address of this machine.", hint=_EXAMPLE)
     if ":" in host and host == bare:
-        raise InvalidArgument(f"--listen {ascii(text)}: an IPv6 address stands in brackets.", hint=_EXAMPLE)
+        raise InvalidArgument(f"--listen {text!a}: an IPv6 address stands in brackets.", hint=_EXAMPLE)
     return host, int(digits)
 
 

@@ -23,6 +23,7 @@ from runyard.http.routes import (
     service,
     workspaces,
 )
+from runyard.listen_settings import is_named
 from runyard.settings import Settings
 from runyard.version import VERSION, WIRE
 
@@ -92,6 +93,7 @@ class Doorkeeper:
 
     def __init__(self, app: ASGIApp, allowed_hosts: frozenset[str]) -> None:
         self._app, self._allowed = app, allowed_hosts
+        self._wildcards = [name for name in allowed_hosts if name.startswith("*.")]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = False
@@ -103,7 +105,7 @@ class Doorkeeper:
                 message["headers"] = [*message.get("headers", ()), (b"x-runyard-wire", str(WIRE).encode())]
             await send(message)
 
-        if not self._knows(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
+        if not self._knows(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), scope.get("server")):
             refusal = Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
             await failures.answer(refusal)(scope, receive, marked)
             return
@@ -114,6 +116,9 @@ class Doorkeeper:
             if not began:
                 await answer(scope, receive, marked)
 
-    def _knows(self, host: str) -> bool:
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        return name.lower() in self._allowed
+    def _knows(self, host: str, server: tuple[str, int | None] | None) -> bool:
+        """A name that is allowed, or the very address that was connected to, which no page elsewhere can claim."""
+        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
+        if name in self._allowed or (server and name == server[0].removeprefix("::ffff:")):
+            return True
+        return any(is_named(name, allowed) for allowed in self._wildcards)

@@ -5,14 +5,27 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runyard.errors import InvalidArgument
+from runyard.http.open_listener import OpenListener
+from runyard.listen_settings import in_url
 
 GRACE_SECONDS = 5
 BACKLOG = 1024
+OPTIONS: dict[str, Any] = {
+    "loop": "uvloop",
+    "http": "httptools",
+    "ws": "none",
+    "lifespan": "off",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "timeout_graceful_shutdown": GRACE_SECONDS,
+}
 
 
 def listen(host: str, port: int, *, last: int = 0) -> socket.socket:
@@ -24,24 +37,35 @@ def listen(host: str, port: int, *, last: int = 0) -> socket.socket:
         try:
             opened.bind((host, candidate))
             opened.listen(BACKLOG)
-        except (OSError, OverflowError) as problem:
+        except (OSError, OverflowError, UnicodeError) as problem:
             opened.close()
             if candidate and not port:
                 continue
-            taken = getattr(problem, "errno", None) == errno.EADDRINUSE
-            raise InvalidArgument(
-                f"The service cannot listen on {host}:{candidate}: {'it is taken' if taken else problem}.",
-                hint="Choose another port, or none.",
-            ) from None
+            raise _cannot_listen(host, candidate, problem) from None
         return opened
     raise AssertionError("the last candidate either listens or raises")
+
+
+def _cannot_listen(host: str, port: int, problem: Exception) -> InvalidArgument:
+    number = getattr(problem, "errno", None)
+    why, hint = str(getattr(problem, "strerror", None) or problem), "Choose another address."
+    if number == errno.EADDRINUSE:
+        why, hint = "that port is taken", "Choose another port."
+    elif number == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror | UnicodeError):
+        why, hint = "that is no address of this machine", "Name one of its addresses, or 0.0.0.0 for all of them."
+    elif number == errno.EACCES:
+        why, hint = "this user may not use that port", "Choose one above 1023."
+    return InvalidArgument(f"The service cannot listen on {in_url(host)}:{port}: {why}.", hint=hint)
 
 
 class HttpServer:
     """Serves an app until told to stop, or until it was idle for so long. `None` means it never is."""
 
-    def __init__(self, listening: socket.socket, *, idle_seconds: float | None) -> None:
-        self._socket, self._idle_seconds = listening, idle_seconds
+    def __init__(
+        self, listening: socket.socket, *, idle_seconds: float | None, outside: OpenListener | None = None
+    ) -> None:
+        """`outside` is a second way in, for other machines."""
+        self._socket, self._idle_seconds, self._outside = listening, idle_seconds, outside
         self._server: _Server | None = None
 
     def stop(self) -> None:
@@ -61,18 +85,7 @@ class HttpServer:
     ) -> None:
         """Blocks. `on_started` is called once requests are answered, `on_stopping` before open answers are awaited."""
         activity = _Activity(app)
-        config = uvicorn.Config(
-            activity,
-            loop="uvloop",
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
-        self._server = _Server(config, on_started, on_stopping)
+        self._server = _Server(activity, self._outside, on_started, on_stopping)
         done = threading.Event()
         watching = threading.Thread(target=self._watch, args=(activity, is_busy, done), daemon=True)
         watching.start()
@@ -99,12 +112,21 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None], on_stopping: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(
+        self,
+        app: ASGIApp,
+        outside: OpenListener | None,
+        on_started: Callable[[], None],
+        on_stopping: Callable[[], None],
+    ) -> None:
+        super().__init__(uvicorn.Config(app, **OPTIONS))
+        self._app, self._outside = app, outside
         self._on_started, self._on_stopping = on_started, on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._outside is not None:
+            self.servers.append(await self._outside.start(self._app, OPTIONS, self.server_state))
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -23,7 +23,8 @@ from runyard.lifecycle.discovery import (
 )
 from runyard.lifecycle.home import prepare_home, require_linux, require_space
 from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
-from runyard.settings import Settings, read_settings
+from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
+from runyard.settings import Settings, home_folder, read_settings
 from runyard.version import VERSION, WIRE
 
 
@@ -41,10 +42,7 @@ def serve(settings: Settings, *, keep: bool) -> int:
                 _serve_alone(settings, keep)
         return 0
     except RunyardError as problem:
-        print(f"{problem.problem} {problem.hint}".strip(), file=sys.stderr)
-        if settings.home.is_dir() and os.access(settings.home, os.W_OK):
-            write_start_error(settings.home, problem.problem, problem.hint)
-        return 1
+        return _tell_failure(settings.home, problem)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,10 +51,31 @@ def main(arguments: list[str] | None = None) -> int:
     kept.add_argument("--keep", dest="keep", action="store_true", default=True)
     kept.add_argument("--on-demand", dest="keep", action="store_false")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--listen", metavar="HOST:PORT", default="")
+    parser.add_argument("--tls-cert", metavar="FILE", default="")
+    parser.add_argument("--tls-key", metavar="FILE", default="")
+    parser.add_argument("--no-tls", action="store_true")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = read_settings()
+    try:
+        settings = read_settings({**os.environ, **_as_variables(given)})
+    except RunyardError as problem:
+        return _tell_failure(home_folder(), problem)
     return serve(replace(settings, port=given.port) if given.port else settings, keep=given.keep)
+
+
+def _as_variables(given: argparse.Namespace) -> dict[str, str]:
+    """Options that were given count more than the variables for the same."""
+    chosen = {LISTEN: given.listen, TLS_CERT: given.tls_cert, TLS_KEY: given.tls_key, NO_TLS: "1" * given.no_tls}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _tell_failure(home: Path, problem: RunyardError) -> int:
+    """On the terminal or in the log, and to whoever started this and waits."""
+    print(f"{problem.problem} {problem.hint}".strip(), file=sys.stderr)
+    if home.is_dir() and os.access(home, os.W_OK):
+        write_start_error(home, problem.problem, problem.hint)
+    return 1
 
 
 @contextmanager
@@ -79,16 +98,18 @@ def _service_lock(home: Path) -> Iterator[bool]:
 def _serve_alone(settings: Settings, keep: bool) -> None:
     # These take most of a cold start, and a starter that finds the lock taken needs none of them.
     from runyard.http.server import HttpServer, listen
+    from runyard.lifecycle.reach import opened_to_others
     from runyard.node.data.mount_points import sweep_left
     from runyard.services.secrets import private_file
     from runyard.wiring import build
 
     home = settings.home
     token = private_file(home / "token", _new_token).decode().strip()
+    settings, outside = opened_to_others(settings)
     socket = listen(settings.host, settings.port, last=_last_port(home))
     port = socket.getsockname()[1]
     url = f"http://{_name_for_clients(settings.host)}:{port}"
-    server = HttpServer(socket, idle_seconds=None if keep else settings.idle_seconds)
+    server = HttpServer(socket, idle_seconds=None if keep else settings.idle_seconds, outside=outside)
     platform = build(settings, token, base_url=url, stop=server.stop)
     facts = {
         "url": url,
@@ -101,6 +122,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         "python": sys.executable,
         "runyard": _record_program(home),
         "kept": keep,
+        **({"reached_at": settings.node_url} if settings.node_url else {}),
     }
 
     def keep_running() -> None:

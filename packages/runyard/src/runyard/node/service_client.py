@@ -1,13 +1,25 @@
 import http.client
 import json
 import shutil
+import ssl
 import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeVar
 
-from runyard.errors import DataFailed, Json, RunyardError, StorageFull, from_wire
+from runyard.errors import DataFailed, InvalidArgument, Json, RunyardError, StorageFull, from_wire
+from runyard.service_address import address_in, certificates_file, explained
+
+__all__ = [
+    "FIRST_PAUSE_SECONDS",
+    "LONGEST_PAUSE_SECONDS",
+    "ServiceAway",
+    "ServiceClient",
+    "certificates_file",
+    "patiently",
+    "quoted",
+]
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 2.0
 T = TypeVar("T")
@@ -25,8 +37,8 @@ class ServiceAway(Exception):
 class ServiceClient:
     """Requests of a node to the service, over one connection that is kept.
 
-    The address is read from `service.json` whenever a connection is made, so a service that came back
-    elsewhere is found. A request may be sent twice: every route the node uses allows it.
+    The address, and the certificates to trust, are read from `service.json` whenever a connection is made, so a
+    service that came back elsewhere is found. A request may be sent twice: every route the node uses allows it.
     """
 
     def __init__(self, home: Path, token: str, *, timeout_seconds: float = 30) -> None:
@@ -64,8 +76,10 @@ class ServiceClient:
                 raise _refusal(response.status, response.read())
             with target.open("wb") as file:
                 shutil.copyfileobj(response, file, 1 << 20)
-        except (http.client.HTTPException, ConnectionError, TimeoutError, FileNotFoundError) as e:
-            raise ServiceAway(f"{type(e).__name__}: {e}") from e
+            if response.length:
+                raise ConnectionError(f"the answer ended {response.length} bytes early")
+        except (http.client.HTTPException, ConnectionError, TimeoutError, FileNotFoundError, ssl.SSLError) as e:
+            raise ServiceAway(explained(e)) from e
         finally:
             if connection is not None:
                 connection.close()
@@ -85,12 +99,12 @@ class ServiceClient:
             self.close()
             # A kept connection may have been closed by the other side while it was idle.
             if not was_kept or not (body is None or isinstance(body, bytes)):
-                raise ServiceAway(f"{type(e).__name__}: {e}") from e
+                raise ServiceAway(explained(e)) from e
         try:
             return self._exchange_once(method, path, body, headers)
         except (OSError, http.client.HTTPException, ValueError) as e:
             self.close()
-            raise ServiceAway(f"{type(e).__name__}: {e}") from e
+            raise ServiceAway(explained(e)) from e
 
     def _exchange_once(
         self, method: str, path: str, body: bytes | IO[bytes] | None, headers: dict[str, str]
@@ -102,9 +116,10 @@ class ServiceClient:
         return response.status, response.read()
 
     def _connect(self) -> http.client.HTTPConnection:
-        service = json.loads((self._home / "service.json").read_bytes())
-        address = urllib.parse.urlsplit(service["url"])
-        return http.client.HTTPConnection(address.hostname or "127.0.0.1", address.port or 80, timeout=self._timeout)
+        try:
+            return address_in(self._home).connection(self._timeout)
+        except InvalidArgument as e:  # of a file that may be put right any moment
+            raise ServiceAway(str(e)) from e
 
 
 def patiently(request: Callable[[], T]) -> T:

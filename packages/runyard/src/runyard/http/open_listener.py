@@ -1,0 +1,162 @@
+"""The listener that other machines reach. Whoever connects there may be slow, silent or hostile."""
+
+import asyncio
+import resource
+import socket
+import ssl
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+FROM_OUTSIDE = "runyard.from_outside"
+_TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_MOST_CONNECTIONS = 4000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a connection may cost."""
+
+    handshake_seconds: float = 15.0
+    head_seconds: float = 20.0
+    """In which the head of a request must have come, from the first moment of the connection or of the request."""
+    silence_seconds: float = 60.0
+    """A body of which nothing comes, or an answer of which nothing is taken, for so long is given up."""
+    kept_seconds: int = 75
+    head_bytes: int = 64 * 1024
+    connections: int = _MOST_CONNECTIONS
+    """A quarter of them may come from one address."""
+
+
+def limits_here() -> Limits:
+    """Half of the files that this process may open are left to everything else."""
+    return Limits(connections=min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+
+
+@dataclass(frozen=True)
+class OpenListener:
+    socket: socket.socket
+    context: ssl.SSLContext | None = None
+    """None where nothing is encrypted."""
+    limits: Limits = Limits()
+
+    async def start(self, app: ASGIApp, options: dict[str, Any], state: ServerState) -> asyncio.Server:
+        """Answer requests by the app, in the running loop. The connections are added to those of `state`."""
+        kept = self.limits.kept_seconds
+        config = uvicorn.Config(_MarkedApp(app), **{**options, "http": BoundedHttp, "timeout_keep_alive": kept})
+        config.load()
+        crowd: Counter[str] = Counter()
+
+        def protocol() -> asyncio.Protocol:
+            return BoundedHttp(config, state, {}, limits=self.limits, crowd=crowd)
+
+        return await asyncio.get_running_loop().create_server(
+            protocol,
+            sock=self.socket,
+            ssl=self.context,
+            backlog=config.backlog,
+            ssl_handshake_timeout=self.limits.handshake_seconds if self.context else None,
+        )
+
+
+class _MarkedApp:
+    """Requests of this listener can be told from those of this machine's own clients."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[FROM_OUTSIDE] = True
+        await self._app(scope, receive, send)
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """HTTP/1.1 within limits: a connection that breaks one is closed. `crowd` counts connections by address."""
+
+    def __init__(self, *given: Any, limits: Limits, crowd: Counter[str], **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._limits, self._crowd, self._address = limits, crowd, ""
+        self._is_in_head, self._head_bytes = True, 0
+        self._came, self._was_owing = False, False
+        self._left = 0
+        self._head_bell: asyncio.TimerHandle | None = None
+        self._look_bell: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else "?"
+        self._crowd[self._address] += 1
+        if self._crowd[self._address] > self._limits.connections // 4 or self._crowd.total() > self._limits.connections:
+            self._refuse(_TOO_MANY)
+            return
+        self._await_head()
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._crowd[self._address] -= 1
+        if not self._crowd[self._address]:
+            del self._crowd[self._address]
+        self._silence()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._came = True
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._is_in_head and self._head_bytes > self._limits.head_bytes:
+            self._refuse(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0 if not self._is_in_head else self._head_bytes
+        self._is_in_head = True
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self._head_bell is not None:
+            self._head_bell.cancel()
+        super().on_headers_complete()
+
+    def _await_head(self) -> None:
+        if self._head_bell is not None:
+            self._head_bell.cancel()
+        self._head_bell = self.loop.call_later(self._limits.head_seconds, self._end_if_in_head)
+
+    def _end_if_in_head(self) -> None:
+        if self.flow.read_paused:  # one of several requests sent at once: it waits for us, not for the client
+            self._await_head()
+        elif self._is_in_head:
+            self.transport.abort()
+
+    def _look_later(self) -> None:
+        self._look_bell = self.loop.call_later(self._limits.silence_seconds / 2, self._look)
+
+    def _look(self) -> None:
+        """End a client whose turn it was, to send or to take, at the last look and now, and who did neither."""
+        cycle, left = self.cycle, self.transport.get_write_buffer_size()
+        is_sending = cycle is not None and not cycle.response_complete and cycle.more_body and not self.flow.read_paused
+        is_owing = (is_sending and not self._came) or (left > 0 and left == self._left)
+        if is_owing and self._was_owing:
+            self.transport.abort()
+            return
+        self._came, self._was_owing, self._left = False, is_owing, left
+        self._look_later()
+
+    def _refuse(self, answer: bytes) -> None:
+        self._silence()
+        self.transport.write(answer)
+        self.transport.close()
+
+    def _silence(self) -> None:
+        for bell in (self._head_bell, self._look_bell):
+            if bell is not None:
+                bell.cancel()
