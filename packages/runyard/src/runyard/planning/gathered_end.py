@@ -33,7 +33,9 @@ def _known_elsewhere(cause: Part, parts: Sequence[Part]) -> dict[str, Any]:
     if cause.facts.get("tail"):
         return {}
     rank = str(cause.facts.get("rank"))
-    kept = next((part.facts["last_lines"][rank] for part in parts if rank in (part.facts.get("last_lines") or {})), {})
+    kept: Mapping[str, str] = next(
+        (part.facts["last_lines"][rank] for part in parts if rank in (part.facts.get("last_lines") or {})), {}
+    )
     known: dict[str, Any] = {"tail": kept["tail"]} if kept.get("tail") else {}
     if kept.get("raised"):
         error = cause.facts.get("error") or {}
