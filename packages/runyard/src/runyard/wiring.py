@@ -16,6 +16,7 @@ from runyard.engines.gpus import find_gpus
 from runyard.engines.local import LocalEngine
 from runyard.engines.local_pool import LocalPool
 from runyard.environments.cache import prune
+from runyard.environments.compiled import CompiledWheels
 from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
@@ -38,6 +39,7 @@ from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
 from runyard.services.data.store_files import StoreFiles
+from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.kinds import EnvironmentKind, ModelKind
@@ -202,6 +204,7 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
     attempts = home / "attempts"
     workspaces = Workspaces(stores.assets, base.runs, clock)
     data = build_data(base, workspaces)
+    environments = Environments(base.runs, stores.assets, base.blobs, clock)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
     snapshots = _snapshots(base)
     runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
@@ -221,6 +224,7 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
         snapshots=snapshots,
         assets=Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover)),
         computes=Computes(stores.assets, places),
+        environments=environments,
         datastores=data.datastores,
         store_files=data.store_files,
         datasets=data.datasets,
@@ -228,7 +232,7 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
         outputs=data.outputs,
         lineage=data.lineage,
         secrets=Secrets(data.vault, workspaces),
-        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home)),
+        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home, environments)),
         overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
@@ -238,12 +242,14 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
     )
 
 
-def _caches(home: Path) -> dict[str, Cache]:
+def _caches(home: Path, kept: Environments) -> dict[str, Cache]:
     """What `runyard gc` may remove by its age alone."""
     environments = home / "environments"
     return {
         "data-cache": lambda older_than: _prune_blocks(home / "data-cache", older_than),
         "environments": lambda older_than: prune(environments, older_than=older_than),
+        "environments/wheels": lambda older_than: CompiledWheels(environments, {}).prune(older_than),
+        "environment-locks": kept.prune,
     }
 
 

@@ -16,6 +16,7 @@ from runyard.http.routes import (
     blobs,
     datasets,
     datastores,
+    environments,
     history,
     page,
     runs,
@@ -43,6 +44,7 @@ ROUTERS = (
     datastores.router,
     assets.router,
     secrets.router,
+    environments.router,
 )
 # Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
 NO_TELEMETRY: Any = {

@@ -14,6 +14,7 @@ from runyard.services.data.datastores import Datastores
 from runyard.services.data.lineage import Lineage
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.store_files import StoreFiles
+from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.logs import Logs
@@ -46,6 +47,7 @@ class Services:
     snapshots: Snapshots
     assets: Assets
     computes: Computes
+    environments: Environments
     datastores: Datastores
     store_files: StoreFiles
     datasets: Datasets

@@ -43,10 +43,15 @@ class Upkeep:
         self._caches = caches
 
     def used(self) -> dict[str, int]:
-        """Bytes per part of the home, by its name there; what runs have mounted is not the home's."""
+        """Bytes per part of the home, by its name there; what runs have mounted is not the home's. A cache within a
+        part counts by itself."""
         with os.scandir(self._home) as entries:
             parts = sorted((entry for entry in entries if entry.name != "mounts"), key=lambda entry: entry.name)
-        return {part.name: _bytes_below(Path(part.path)) for part in parts}
+        sizes = {part.name: _bytes_below(Path(part.path)) for part in parts}
+        for part in filter(lambda part: "/" in part, self._caches):
+            sizes[part] = _bytes_below(self._home / part)
+            sizes[part.partition("/")[0]] = max(0, sizes.get(part.partition("/")[0], 0) - sizes[part])
+        return sizes
 
     def collect(self, older_than: timedelta) -> dict[str, Freed]:
         """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
