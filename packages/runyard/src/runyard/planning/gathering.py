@@ -32,7 +32,7 @@ class Decision:
 
 def decide(node_count: int, parts: Sequence[Part]) -> Decision:
     """Pure: the same parts give the same decision, in whatever order they came."""
-    ended = [part for part in parts if part.state is PartState.ENDED]
+    ended = sorted((part for part in parts if part.state is PartState.ENDED), key=lambda part: part.node)
     outcomes = {str(part.facts.get("outcome")) for part in ended}
     have_all_ended = len(ended) == node_count
     roster = _roster(node_count, parts)

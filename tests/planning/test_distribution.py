@@ -1,0 +1,118 @@
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.planning.attempts import max_attempts_of
+from runyard.planning.distribution import Distribution, Kind, distribution_of, kind_of
+from runyard.services.definition import check_nodes
+
+
+def tensorflow(workers: object, servers: object, nodes: object = 2, **more: object) -> dict:
+    section = {"workerCount": workers, "parameterServerCount": servers}
+    return {"communicator": "ParameterServer", "nodeCount": nodes, "tensorflow": section, **more}
+
+
+def torch(processes: object, nodes: int = 2) -> dict:
+    return {"communicator": "Nccl", "nodeCount": nodes, "pyTorch": {"processCount": processes}}
+
+
+def mpi(per_node: object, nodes: object = 2) -> dict:
+    return {"communicator": "Mpi", "nodeCount": nodes, "mpi": {"processCountPerNode": per_node}}
+
+
+def with_variable(name: str, value: str, **definition: object) -> dict:
+    return {**definition, "environment": {"environmentVariables": {name: value}}}
+
+
+@pytest.mark.parametrize(
+    ("communicator", "kind"),
+    [
+        (None, Kind.SINGLE),
+        ("", Kind.SINGLE),
+        ("None", Kind.SINGLE),
+        ("Mpi", Kind.MPI),
+        ("mpi", Kind.MPI),
+        ("IntelMpi", Kind.MPI),
+        ("OpenMpi", Kind.MPI),
+        ("ParameterServer", Kind.PARAMETER_SERVER),
+        ("parameterserver", Kind.PARAMETER_SERVER),
+        ("Gloo", Kind.TORCH),
+        ("NCCL", Kind.TORCH),
+    ],
+)
+def test_every_eras_spelling_is_understood(communicator, kind):
+    assert kind_of({"communicator": communicator}) is kind
+
+
+def test_what_the_definition_leaves_out_is_one_of_each():
+    assert distribution_of({"communicator": "IntelMpi"}) == Distribution(Kind.MPI, 1, per_node=1)
+    assert distribution_of({"communicator": "ParameterServer", "tensorflow": None}) == Distribution(
+        Kind.PARAMETER_SERVER, workers=1, servers=1
+    )
+    assert distribution_of({"communicator": "Gloo"}) == Distribution(Kind.TORCH)
+
+
+def test_a_single_process_ignores_counts_that_are_for_others():
+    assert distribution_of({"nodeCount": 1, "mpi": {"processCountPerNode": 1}}) == Distribution(Kind.SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        ({"nodeCount": 2}, "node_count=2 without a distributed backend"),
+        ({"nodeCount": 0}, "node_count must be a whole number of at least 1, got 0"),
+        ({"nodeCount": -1, "communicator": "Mpi"}, "node_count must be .* got -1"),
+        ({"nodeCount": "2"}, "node_count must be .* got '2'"),
+        ({"nodeCount": True}, "node_count must be .* got True"),
+        (mpi(0), "process_count_per_node must be a whole number of at least 1, got 0"),
+        (mpi(-1), "process_count_per_node must be .* got -1"),
+        (mpi(1.5), "process_count_per_node must be .* got 1.5"),
+        (mpi(100000), "process_count_per_node must be at most 256, got 100000"),
+        ({"communicator": "Mpi", "mpi": "four"}, "'mpi' must be an object"),
+        (tensorflow(0, 1), "worker_count must be a whole number of at least 1, got 0"),
+        (tensorflow(-1, 1), "worker_count must be .* got -1"),
+        (tensorflow(2, -1), "parameter_server_count must be a whole number of at least 0, got -1"),
+        (tensorflow(5, 1), r"worker_count must be at most 2 with node_count=2 \(one worker a node\), got 5"),
+        (tensorflow(2, 9999), "parameter_server_count must be at most 512 on 2 nodes, got 9999"),
+        (torch(0), "process_count must be a whole number of at least 1, got 0"),
+        (torch(-1), "process_count must be .* got -1"),
+        (torch(1), r"process_count must be at least node_count \(2\)"),
+        (torch(10**9), "process_count must be at most 512 on 2 nodes"),
+        ({"communicator": "telepathy"}, "communicator 'telepathy' is unknown"),
+        (
+            with_variable("RUNYARD_TF_CHIEF", "yes", communicator="ParameterServer"),
+            "RUNYARD_TF_CHIEF must be 1 .* got 'yes'",
+        ),
+    ],
+)
+def test_a_count_that_cannot_be_right_is_named(definition, said):
+    with pytest.raises(InvalidArgument, match=said):
+        check_nodes(definition, "cpu-cluster", max_nodes=4)
+
+
+def test_too_many_workers_are_told_how_many_nodes_they_need():
+    with pytest.raises(InvalidArgument) as refused:
+        distribution_of(tensorflow(5, 1, mpi={"processCountPerNode": 2}))
+    assert "(process_count_per_node=2 workers a node)" in str(refused.value)
+    assert "node_count=3" in refused.value.hint
+
+
+def test_workers_and_servers_of_the_documented_example_fit():
+    assert distribution_of(tensorflow(2, 1)) == Distribution(Kind.PARAMETER_SERVER, 2, workers=2, servers=1)
+
+
+def test_a_gang_that_can_never_fit_is_refused_with_the_numbers():
+    with pytest.raises(InvalidArgument, match="node_count must be at most 4 on 'cpu-cluster', got 8"):
+        check_nodes(mpi(1, nodes=8), "cpu-cluster", max_nodes=4)
+    check_nodes(mpi(1, nodes=8), "amlcompute", max_nodes=None)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("", 1), ("1", 1), (" 3 ", 3)])
+def test_attempts_are_one_unless_asked_for(given, meant):
+    assert max_attempts_of(with_variable("RUNYARD_MAX_ATTEMPTS", given)) == meant
+    assert max_attempts_of({}) == 1
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many", "101", "1.5", "\u0663", "9" * 5000])
+def test_attempts_that_are_no_number_are_refused_at_once(given):
+    with pytest.raises(InvalidArgument, match="RUNYARD_MAX_ATTEMPTS must be a whole number from 1 to 100"):
+        check_nodes(with_variable("RUNYARD_MAX_ATTEMPTS", given), "local", max_nodes=1)
