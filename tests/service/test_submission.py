@@ -63,13 +63,20 @@ def test_more_nodes_than_the_cluster_may_have_are_refused(client, runs):
 
 
 @pytest.mark.parametrize(
-    "definition",
-    [{"nodeCount": 2, "target": "gpu-1"}, {"communicator": "IntelMpi"}, {"communicator": "ParameterServer"}],
+    ("definition", "named"),
+    [
+        ({"nodeCount": 2}, "node_count=2"),
+        ({"communicator": "telepathy"}, "'telepathy'"),
+        ({"communicator": "IntelMpi", "mpi": {"processCountPerNode": 0}}, "process_count_per_node"),
+        ({"communicator": "ParameterServer", "tensorflow": {"workerCount": 3}}, "worker_count"),
+        ({"communicator": "Gloo", "pyTorch": {"processCount": -1}}, "process_count"),
+    ],
 )
-def test_distributed_training_is_not_there_yet_and_says_so(client, runs, definition):
+def test_a_distribution_that_cannot_be_is_refused_by_the_users_argument(client, runs, definition, named):
     client.post(f"{client.here}/assets/computes", {"name": "gpu-1", "body": {"max_nodes": 4}})
-    refused = client.refusal("POST", runs, submission("later-1", **definition))
-    assert (refused["status"], refused["code"]) == (501, "not_yet")
+    refused = client.refusal("POST", runs, submission("counts-1", target="gpu-1", **definition))
+    assert (refused["status"], refused["code"]) == (400, "invalid_argument")
+    assert named in refused["problem"]
 
 
 @pytest.mark.parametrize("count", [0, -1, "2", 1.5, True, None])

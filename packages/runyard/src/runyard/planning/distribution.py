@@ -76,7 +76,7 @@ def kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def node_count_of(definition: Mapping[str, Any]) -> int:
-    return _whole("node_count", _given(definition.get("nodeCount"), 1), at_least=1)
+    return _whole("node_count", definition.get("nodeCount", 1), at_least=1)
 
 
 def _parameter_server(definition: Mapping[str, Any], nodes: int) -> Distribution:

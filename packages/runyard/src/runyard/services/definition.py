@@ -7,7 +7,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.planning.attempts import max_attempts_of
-from runyard.planning.distribution import distribution_of
+from runyard.planning.distribution import distribution_of, node_count_of
 
 
 def target_of(definition: Mapping[str, Any]) -> str:
@@ -19,13 +19,14 @@ def target_of(definition: Mapping[str, Any]) -> str:
 
 def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int | None) -> None:
     """Raises InvalidArgument, with the numbers, for counts that make no sense or that the target can never have."""
-    count = distribution_of(definition).node_count
-    max_attempts_of(definition)
+    count = node_count_of(definition)
     if max_nodes is not None and count > max_nodes:
         raise InvalidArgument(
             f"node_count must be at most {max_nodes} on {target!r}, got {count}.",
             hint="Lower it or choose a larger target.",
         )
+    distribution_of(definition)
+    max_attempts_of(definition)
 
 
 def check_script(definition: Mapping[str, Any], entries: Iterable[FileEntry]) -> None:
