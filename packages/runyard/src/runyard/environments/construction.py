@@ -30,15 +30,13 @@ class Construction:
     say: Say
 
     def make(self, given_lock: str | None = None) -> BuiltEnvironment:
-        """Of the lock that is given, and no other; else as it was locked before, while that can be had; else resolved
-        anew. What fails leaves no environment behind."""
+        """Of the lock that is given, else as it was locked before, while that can be had; else resolved anew. What
+        fails leaves no environment behind."""
         try:
             uv = Uv(self.variables, self.folder.fresh_scratch(), self.held)
-            lock = given_lock
-            if lock is None:
-                lock = self._fill_as_before(uv)
-            else:
-                self._fill(uv, self._keep(lock))
+            if given_lock is not None:
+                self._keep(given_lock)
+            lock = self._fill_as_before(uv)
             if lock is None:
                 lock = self._keep(uv.resolve(self.spec, self.interpreter, self.say))
                 self._fill(uv, lock)

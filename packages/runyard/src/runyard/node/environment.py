@@ -1,13 +1,19 @@
-"""The environment step of a part's preparation."""
+"""The environment step of a part's preparation: from the node's own cache, from what another node has made, or new."""
 
+import hashlib
+from functools import partial
+from pathlib import Path
 from typing import IO
 
-from runyard.environments.uv import UvEnvironments
+from runyard.environments.folder import key_of
+from runyard.environments.programs import Say
+from runyard.environments.uv import MadeElsewhere, UvEnvironments
+from runyard.errors import EnvironmentFailed, Json, NotFound
 from runyard.model.plan import LaunchPlan
-from runyard.node.attempt import AttemptFolder
+from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.errand import Tell
-from runyard.node.service_client import ServiceClient
-from runyard.ports.environments import BuiltEnvironment
+from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
 _BUILD_LOG = "20_image_build_log.txt"
 
@@ -19,13 +25,24 @@ def find_environment(folder: AttemptFolder, plan: LaunchPlan) -> BuiltEnvironmen
 
 def ensure_environment(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient, tell: Tell) -> BuiltEnvironment:
     """Find or make the run's environment in this node's cache. Tells the step "environment" where it must be made,
-    which goes line by line to the part's log. Raises EnvironmentFailed with words for the user."""
-    found = find_environment(folder, plan)
-    if found is not None:
+    which goes line by line to the part's log.
+
+    A node that shares no files with the service makes it from the lock and the wheels that the service keeps, where
+    it keeps any, and has it keep them where it did not. Raises EnvironmentFailed with words for the user.
+    """
+    environments = _environments(folder, plan)
+    found = environments.find(plan.environment)
+    if found is not None and (plan.shares_files or plan.kind != "prepare"):
         return found
-    tell({"step": "environment"})
-    with preparation_log(folder, plan) as log:
-        return _environments(folder, plan).ensure(plan.environment, lambda line: print(line, file=log))
+    kept = _ask(plan, client)
+    if found is None:
+        tell({"step": "environment"})
+        with preparation_log(folder, plan) as log:
+            found = _make(environments, plan, kept, client, partial(print, file=log))
+    made = None if plan.shares_files else environments.lock_of(found)
+    if made is not None and _is_news(made, kept):
+        _post(plan, found.key, made, client)
+    return found
 
 
 def preparation_log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
@@ -34,5 +51,72 @@ def preparation_log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
     return file.open("a", encoding="utf-8", buffering=1)
 
 
+def _make(
+    environments: UvEnvironments, plan: LaunchPlan, kept: Json | None, client: ServiceClient, say: Say
+) -> BuiltEnvironment:
+    elsewhere = None
+    if kept is not None:
+        say("Another node has made this environment before; the same is made here.")
+        elsewhere = MadeElsewhere(kept["python"], kept["lock"], partial(_bring, kept, client, say))
+    try:
+        return environments.ensure(plan.environment, say, elsewhere)
+    except EnvironmentFailed as error:
+        if plan.shares_files:
+            raise
+        where = plan.here.name or plan.here.address
+        raise EnvironmentFailed(f"On node {where}: {error.problem}", hint=error.hint, **error.facts) from error
+
+
+def _ask(plan: LaunchPlan, client: ServiceClient) -> Json | None:
+    """What the service keeps of the environment; None where no node has made it, or where files are shared."""
+    if plan.shares_files or plan.environment.user_managed:
+        return None
+    try:
+        return patiently(lambda: client.ask("GET", f"{_address(plan)}?key={key_of(plan.environment)}"))
+    except NotFound:
+        return None
+
+
+def _is_news(made: EnvironmentLock, kept: Json | None) -> bool:
+    return kept is None or kept["lock"] != made.lock or not made.wheels.keys() <= {key for key, _, _ in kept["wheels"]}
+
+
+def _bring(kept: Json, client: ServiceClient, say: Say, key: str, into: Path) -> Path | None:
+    for known, name, sha256 in kept["wheels"]:
+        if known == key:
+            wheel = into / Path(name).name
+            patiently(partial(client.download, f"/blobs/{quoted(sha256)}", wheel))
+            if _sha256(wheel) != sha256:
+                raise EnvironmentFailed(f"The wheel {name} came damaged from the service.", hint="Submit again.")
+            say(f"{name} was compiled by another node; it is taken from the service.")
+            return wheel
+    return None
+
+
+def _post(plan: LaunchPlan, key: str, made: EnvironmentLock, client: ServiceClient) -> None:
+    wheels = [[wheel_key, path.name, _sha256(path), path] for wheel_key, path in made.wheels.items()]
+    for _, _, sha256, path in wheels:
+        patiently(partial(_send, client, str(sha256), Path(path)))
+    body = {"key": key, "python": made.python, "lock": made.lock, "wheels": [row[:3] for row in wheels]}
+    patiently(lambda: client.ask("POST", _address(plan), body))
+
+
+def _send(client: ServiceClient, sha256: str, path: Path) -> None:
+    if client.ask("POST", "/blobs/missing", {"sha256": [sha256]})["missing"]:
+        with path.open("rb") as file:
+            client.call("PUT", f"/blobs/{sha256}", file, size=path.stat().st_size)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _address(plan: LaunchPlan) -> str:
+    return f"/attempts/{quoted(plan.attempt_id)}/environment"
+
+
 def _environments(folder: AttemptFolder, plan: LaunchPlan) -> UvEnvironments:
-    return UvEnvironments(folder.home / "environments", {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id})
+    """What they start carries the part's name, so that a supervisor finds what a killed one was building."""
+    variables = {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id, PART_VARIABLE: plan.part}
+    return UvEnvironments(folder.home / "environments", variables)
