@@ -29,12 +29,14 @@ from runyard.ports.engine import Site
 from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
+from runyard.services.attempt_fence import AttemptFence
 from runyard.services.computes import ComputeKind, Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import DatasetRules, Datasets
 from runyard.services.data.datastores import DatastoreRules, Datastores
 from runyard.services.data.lineage import Lineage
 from runyard.services.data.network import Network
+from runyard.services.data.node_reach import NodeReach
 from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
@@ -83,6 +85,7 @@ class Foundation:
     logs: LogStore
     blobs: BlobStore
     tokens: Tokens
+    fence: AttemptFence
     notifier: Notifier
     clock: Clock
 
@@ -103,13 +106,15 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
     """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
     home, notifier = settings.home, Notifier()
     stores = open_stores(settings.store_url)
+    fence = AttemptFence(stores.runs)
     return Foundation(
         settings=settings,
         stores=stores,
-        runs=NotifyingRunStore(stores.runs, notifier),
+        runs=NotifyingRunStore(stores.runs, notifier, fence),
         logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
         blobs=FileBlobStore(home / "blobs"),
         tokens=Tokens(owner_token),
+        fence=fence,
         notifier=notifier,
         clock=SystemClock(),
     )
@@ -236,6 +241,8 @@ def build_services(base: Foundation, places: Places, mover: RunMover) -> Service
         overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
+        fence=base.fence,
+        node_reach=NodeReach(base.runs, stores.assets),
         notifier=base.notifier,
         run_store=base.runs,
         log_store=base.logs,

@@ -31,6 +31,7 @@ from runyard.version import VERSION, WIRE
 PREFIX = f"/api/v{WIRE}"
 # Routes are tried in turn: first those that every run asks many times.
 ROUTERS = (
+    attempts.reports,
     attempts.router,
     history.router,
     runs.router,

@@ -10,6 +10,8 @@ from runyard.services.children import is_descendant
 from runyard.services.tokens import Caller, Role
 
 READS = frozenset({"GET", "HEAD"})
+NODES_DELIVER = frozenset({"logs", "journals", "files"})
+"""What of a run its nodes read and write."""
 
 
 async def identify(request: Request) -> None:
@@ -29,25 +31,69 @@ async def owner_only(request: Request) -> None:
         raise Unauthorized("Only the owner's token may do this.")
 
 
+async def living(request: Request) -> None:
+    """AttemptOver for a node whose attempt is over: it has nothing to read or to write any more."""
+    caller: Caller = request.state.caller
+    if caller.attempt_id is None:
+        return
+    fence = request.app.state.services.fence
+    if fence.knows(caller.attempt_id):
+        fence.check(caller.attempt_id)
+    else:
+        await run_in_threadpool(fence.check, caller.attempt_id)
+
+
 async def run_access(request: Request) -> None:
     """For routes below /runs/{run_id}."""
+    await living(request)
     caller: Caller = request.state.caller
     run_id = RunId(request.path_params["run_id"])
+    if caller.role is Role.NODE and _below(request, "/runs/").partition("/")[0] not in NODES_DELIVER:
+        raise Unauthorized("A node's token delivers logs, journals and files of its run, and nothing else.")
     is_own = run_id == caller.run_id and request.method != "DELETE"
     if caller.role is not Role.OWNER and not is_own:
         await run_in_threadpool(_check_run, request.app.state.services, caller, run_id, request.method)
 
 
 async def workspace_access(request: Request) -> None:
-    """For routes below /workspaces/{workspace}."""
+    """For routes below /workspaces/{workspace}. What a node reaches of a datastore is `datastore_access`."""
     caller: Caller = request.state.caller
+    if caller.role is Role.NODE:
+        raise Unauthorized("A node's token reaches nothing of a workspace but its run's data.")
     if caller.role is not Role.OWNER:
         await run_in_threadpool(
             _check_workspace, request.app.state.services, caller, request.path_params.get("workspace"), request
         )
 
 
+async def datastore_access(request: Request) -> None:
+    """For routes below /workspaces/{workspace}/datastores/{name} that read or write files."""
+    caller: Caller = request.state.caller
+    if caller.role is not Role.NODE:
+        await workspace_access(request)
+        return
+    await living(request)
+    given = request.path_params
+    path = given.get("path") or request.query_params.get("prefix") or ""
+    assert caller.run_id is not None
+    await run_in_threadpool(
+        request.app.state.services.node_reach.require,
+        caller.run_id,
+        given["workspace"],
+        given["name"],
+        path,
+        writes=request.method not in READS,
+    )
+
+
 async def attempt_access(request: Request) -> None:
+    """For routes below /attempts/{attempt_id} of an attempt that goes on."""
+    await own_attempt(request)
+    await living(request)
+
+
+async def own_attempt(request: Request) -> None:
+    """The same whether it goes on or not."""
     caller: Caller = request.state.caller
     if caller.role is not Role.OWNER and caller.attempt_id != request.path_params["attempt_id"]:
         raise Unauthorized("This token is not that attempt's.")
@@ -70,13 +116,15 @@ def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -
 
 def _check_workspace(services: Services, caller: Caller, workspace: str | None, request: Request) -> None:
     own = _run_of(services, caller)
-    below = request.url.path.partition("/workspaces/")[2].partition("/")[2]
-    if workspace != own.workspace or not (below or request.method in READS):
+    if workspace != own.workspace or not (_below(request, "/workspaces/") or request.method in READS):
         raise Unauthorized(
             f"The token of run {own.id} reaches what is in workspace {own.workspace!r} and nothing else."
         )
-    if caller.role is Role.NODE and below.startswith("secrets"):
-        raise Unauthorized("A node's token does not reach secrets.")
+
+
+def _below(request: Request, family: str) -> str:
+    """What follows the first name after the family in the address."""
+    return request.url.path.partition(family)[2].partition("/")[2]
 
 
 def _run_of(services: Services, caller: Caller) -> RunRecord:

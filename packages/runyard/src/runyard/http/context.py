@@ -7,11 +7,13 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
 from runyard.services.assets import Assets
+from runyard.services.attempt_fence import AttemptFence
 from runyard.services.computes import Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import Datasets
 from runyard.services.data.datastores import Datastores
 from runyard.services.data.lineage import Lineage
+from runyard.services.data.node_reach import NodeReach
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.store_files import StoreFiles
 from runyard.services.environments import Environments
@@ -59,6 +61,8 @@ class Services:
     overviews: Overviews
     mover: RunMover
     tokens: Tokens
+    fence: AttemptFence
+    node_reach: NodeReach
     notifier: Notifier
     run_store: RunStore
     log_store: LogStore

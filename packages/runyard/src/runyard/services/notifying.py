@@ -6,14 +6,16 @@ from typing import Any
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
+from runyard.services.attempt_fence import AttemptFence
 from runyard.services.notifier import Notifier, end_of
 
 
 class NotifyingRunStore:
-    """A RunStore: every call goes to `inner`; those that write wake the run's followers once they are committed."""
+    """A RunStore: every call goes to `inner`; those that write wake the run's followers once they are committed, and
+    tell the fence which attempt counts."""
 
-    def __init__(self, inner: RunStore, notifier: Notifier) -> None:
-        self._inner, self._notifier = inner, notifier
+    def __init__(self, inner: RunStore, notifier: Notifier, fence: AttemptFence) -> None:
+        self._inner, self._notifier, self._fence = inner, notifier, fence
 
     def create(self, run: RunRecord) -> RunRecord:
         return self._inner.create(run)
@@ -23,6 +25,7 @@ class NotifyingRunStore:
 
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         moved = self._inner.move(seen, to, **changes)
+        self._fence.note(moved)
         self._notifier.changed(seen.id)
         if to.is_terminal:
             self._notifier.changed(end_of(seen.id))
@@ -30,6 +33,7 @@ class NotifyingRunStore:
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
         updated = self._inner.update(run_id, **changes)
+        self._fence.note(updated)
         self._notifier.changed(run_id)
         return updated
 
@@ -48,6 +52,7 @@ class NotifyingRunStore:
 
     def delete(self, run_id: RunId) -> None:
         self._inner.delete(run_id)
+        self._fence.forget(run_id)
         self._notifier.changed(run_id)
         self._notifier.changed(end_of(run_id))
 

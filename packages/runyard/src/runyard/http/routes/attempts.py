@@ -2,7 +2,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from runyard.http.answers import Json
-from runyard.http.auth import attempt_access
+from runyard.http.auth import attempt_access, own_attempt
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
 from runyard.http.fields import flag, text, whole_number
@@ -11,10 +11,12 @@ from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
 
 router = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(attempt_access)])
+reports = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(own_attempt)])
 
 
-@router.post("/report")
+@reports.post("/report")
 def report(services: Use, attempt_id: str, body: JsonBody) -> Response:
+    """Answered for attempts that are over, too: the answer tells them to stop."""
     return Json(services.mover.report(AttemptId(attempt_id), body))
 
 

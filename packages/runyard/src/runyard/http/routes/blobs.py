@@ -1,9 +1,10 @@
 from collections.abc import Iterator
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
 from runyard.http.answers import Json, Nothing, file_answer
+from runyard.http.auth import living
 from runyard.http.bodies import BodyPieces, JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, names
@@ -11,7 +12,7 @@ from runyard.http.packs import unpacked
 from runyard.http.zips import zipped
 from runyard.services.tokens import Role
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(living)])
 
 
 @router.post("/blobs/missing")

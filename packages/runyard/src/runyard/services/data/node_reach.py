@@ -1,0 +1,72 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from runyard.errors import NotFound, Unauthorized
+from runyard.model.assets import AssetKind
+from runyard.model.plan import DataItem
+from runyard.model.runs import RunId, RunRecord
+from runyard.planning.data_patterns import fixed_part
+from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.data.data_named import planned_data
+from runyard.services.data.recent import Recent
+
+_MOST_REMEMBERED, _REMEMBERED_SECONDS = 512, 600.0
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Below which folder of which datastore a node may read, or also write; "" is all of it."""
+
+    datastore: str
+    folder: str
+    is_writable: bool
+
+    def holds(self, path: str) -> bool:
+        return not self.folder or path == self.folder or path.startswith(f"{self.folder}/")
+
+
+class NodeReach:
+    """What of a workspace's datastores the nodes of a run may touch: where the run's own data lies."""
+
+    def __init__(self, runs: RunStore, assets: AssetStore) -> None:
+        self._runs, self._assets = runs, assets
+        self._recent: Recent[RunId, tuple[str, tuple[Reach, ...]]] = Recent(_MOST_REMEMBERED, _REMEMBERED_SECONDS)
+
+    def require(self, run_id: RunId, workspace: str, datastore: str, path: str, *, writes: bool) -> None:
+        """Raises Unauthorized. `path` is that of a file, or what the paths of a listing begin with."""
+        if not self.allows(run_id, workspace, datastore, path, writes=writes):
+            what = "write" if writes else "read"
+            raise Unauthorized(f"No data of run {run_id} lies there: its nodes may not {what} it.")
+
+    def allows(self, run_id: RunId, workspace: str, datastore: str, path: str, *, writes: bool = False) -> bool:
+        own, reaches = self._reaches(run_id)
+        if workspace != own:
+            return False
+        return any(
+            reach.datastore == datastore and reach.holds(path) and (reach.is_writable or not writes)
+            for reach in reaches
+        )
+
+    def _reaches(self, run_id: RunId) -> tuple[str, tuple[Reach, ...]]:
+        found = self._recent.get(run_id)
+        if found is None:
+            run = self._runs.get(run_id)
+            items = planned_data(self._assets, run.workspace, run.id, run.definition)
+            found = run.workspace, tuple(reach for item in items for reach in self._of_item(run, item))
+            self._recent.put(run_id, found)
+        return found
+
+    def _of_item(self, run: RunRecord, item: DataItem) -> Iterator[Reach]:
+        if item.kind == "output":
+            yield Reach(item.datastore, item.path.strip("/"), is_writable=True)
+        elif item.kind == "reference":
+            # A reference that is mounted shows the whole datastore, as it always did; so does its token.
+            yield Reach(item.datastore, "" if item.mode == "mount" else item.path.strip("/"), is_writable=True)
+        else:
+            try:
+                body = self._assets.get_by_id(run.workspace, AssetKind.DATASET, item.dataset_id).body
+            except NotFound:
+                return
+            for source in body["sources"]:
+                if "datastore" in source:
+                    yield Reach(source["datastore"], fixed_part(source["path"]).strip("/"), is_writable=False)
