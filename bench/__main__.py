@@ -22,6 +22,12 @@ ROWS = (
     "upload_files",
     "download_dataset",
     "table_reading",
+    "gang",
+    "horovod_epoch",
+    "ddp_steps",
+    "ray_gang",
+    "ray_throughput",
+    "gpu_step",
 )
 
 

@@ -32,5 +32,9 @@ for step in range(WARM_UP + STEPS):
     if step % 50 == 0:
         print("step", step, "loss", float(loss), flush=True)
 visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-print(json.dumps({"milliseconds": statistics.median(taken[WARM_UP:]), "visible": visible, "gpus": torch.cuda.device_count()}))
+print(
+    json.dumps(
+        {"milliseconds": statistics.median(taken[WARM_UP:]), "visible": visible, "gpus": torch.cuda.device_count()}
+    )
+)
 dist.destroy_process_group()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.runconfig import PyTorchConfiguration
-
 from bench.home import Home, open_home
 from bench.measuring import Bar, Measurement, interleaved, median, spread_of
 
