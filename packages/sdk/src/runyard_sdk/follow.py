@@ -17,12 +17,49 @@ def follow(client, run_id):
     A log goes on where it stopped when the connection broke. Raises ServiceUnavailable when the service does
     not come back, or breaks off again and again with no news in between.
     """
+    return _followed(client, run_id, _OneLog())
+
+
+def follow_ranks(client, run_id, rank=None):
+    """The same for the logs of all ranks at once, or of one: a log's event is `("log", path, text, rank, role)`."""
+    return _followed(client, run_id, _RankLogs(rank))
+
+
+class _OneLog(object):
+    """How far the run's one log has been read."""
+
+    def __init__(self):
+        self._position = {}
+
+    def query(self):
+        return dict(self._position)
+
+    def take(self, event):
+        self._position = {"log": event["log"], "offset": event["next"]}
+        return "log", event["log"], event["text"]
+
+
+class _RankLogs(object):
+    """How far the log of each rank has been read."""
+
+    def __init__(self, rank):
+        self._ranks, self._offsets = "all" if rank is None else rank, {}
+
+    def query(self):
+        return {"ranks": self._ranks, "from": ["%d~%s" % (offset, path) for path, offset in self._offsets.items()]}
+
+    def take(self, event):
+        self._offsets[event["log"]] = event["next"]
+        return "log", event["log"], event["text"], event["rank"], event["role"]
+
+
+def _followed(client, run_id, reading):
     from http.client import HTTPException
 
-    position, failures, breaks, last = {}, 0, 0, None
+    failures, breaks, last = 0, 0, None
     while True:
         try:
-            for event in _once(client, run_id, position):
+            for event in _once(client, run_id, reading):
                 failures = 0
                 if event != last:
                     breaks, last = 0, event
@@ -42,9 +79,8 @@ def follow(client, run_id):
         time.sleep(min(_PAUSE_SECONDS * breaks, _LONGEST_PAUSE_SECONDS))
 
 
-def _once(client, run_id, position):
-    answer = client.open("/runs/{}/stream".format(quoted(run_id)), log=position.get("log"),
-                         offset=position.get("offset"))
+def _once(client, run_id, reading):
+    answer = client.open("/runs/{}/stream".format(quoted(run_id)), **reading.query())
     try:
         for line in iter(answer.readline, b""):
             if not line.endswith(b"\n"):
@@ -53,8 +89,7 @@ def _once(client, run_id, position):
                 continue
             event = json.loads(line.decode("utf-8"))
             if "log" in event:
-                position["log"], position["offset"] = event["log"], event["next"]
-                yield "log", event["log"], event["text"]
+                yield reading.take(event)
             elif "end" in event:
                 yield "end", event["end"]
             else:

@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runyard.cli import assets, data, datastores, doctor, environments, runs, service, storage, tensorboard
+from runyard.cli import assets, compute, data, datastores, doctor, environments, runs, service, storage, tensorboard
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 from runyard.errors import RunyardError
@@ -18,6 +18,7 @@ The SDK starts the service by itself; these commands look into what it did:
 \b
   runyard runs list                newest runs first
   runyard runs logs -f RUN         follow one; exits as the run does
+  runyard runs logs -f --all RUN   every rank of a distributed one
   runyard runs show RUN -o json    for scripts; every command has -o json
   runyard doctor                   what this machine has and lacks
 
@@ -56,7 +57,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.add_typer(runs.app, name="runs")
     app.add_typer(assets.experiments, name="experiments")
     app.add_typer(assets.models, name="models")
-    app.add_typer(assets.compute, name="compute")
+    app.add_typer(compute.app, name="compute")
     app.add_typer(data.app, name="data")
     app.add_typer(datastores.app, name="datastores")
     app.add_typer(environments.app, name="environments")

@@ -10,7 +10,6 @@ from runyard.cli.wording import local_time, size_in_words
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")
 experiments = typer.Typer(no_args_is_help=True, help="Experiments of a workspace.")
-compute = typer.Typer(no_args_is_help=True, help="Compute targets and their nodes.")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, help="This version; else the newest.")]
@@ -93,21 +92,6 @@ def download(
         print("\n".join(str(path) for path, _ in wanted))
 
 
-@compute.command("list")
-def list_compute(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
-    """List compute targets with their nodes."""
-    service = connect()
-    found = service.listed(workspace, "assets/computes")
-    root = f"/workspaces/{quoted(service.workspace(workspace))}"
-    for target in found:
-        target["status"] = service.get(f"{root}/computes/{quoted(target['name'])}/status")
-    if output is Format.JSON:
-        print_json(found)
-        return
-    rows = [[t["name"], t["body"].get("vm_size") or "", _range(t), _nodes(t["status"])] for t in found]
-    print_table(["compute", "size", "nodes", "now"], rows, nothing="No compute targets; 'local' is always there.")
-
-
 def _model(name: str, version: int | None, workspace: str | None) -> dict[str, Any]:
     service = connect()
     query = {} if version is None else {"version": version}
@@ -130,12 +114,3 @@ def _size(model: dict[str, Any]) -> str:
 
 def _origin(model: dict[str, Any]) -> str:
     return model["body"].get("run_id") or ""
-
-
-def _range(target: dict[str, Any]) -> str:
-    return f"{target['body'].get('min_nodes') or 0}..{target['body'].get('max_nodes') or 1}"
-
-
-def _nodes(status: dict[str, Any]) -> str:
-    counted = [f"{count} {state}" for state, count in status["counts"].items() if count]
-    return ", ".join(counted) or "none"

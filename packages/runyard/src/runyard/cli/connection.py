@@ -53,6 +53,11 @@ class Service:
     def get(self, path: str, **query: Any) -> Any:
         return self._client.get(path, **query)
 
+    def read(self, path: str, **query: Any) -> bytes:
+        """An answer that is no JSON."""
+        content: bytes = self._client.read(path, **query)
+        return content
+
     def post(self, path: str, body: Any = None) -> Any:
         return self._client.post(path, body)
 
@@ -85,6 +90,12 @@ class Service:
         from runyard_sdk.follow import follow
 
         yield from follow(self._client, run_id)
+
+    def follow_ranks(self, run_id: str, rank: int | None) -> Iterator[tuple[Any, ...]]:
+        """The same for the logs of all ranks at once, or of one."""
+        from runyard_sdk.follow import follow_ranks
+
+        yield from follow_ranks(self._client, run_id, rank)
 
     def workspace(self, given: str | None) -> str:
         """The name to use: as given, else that of the config file that holds here, else the local default's."""

@@ -1,6 +1,13 @@
 """The exit codes of every command, for scripts that call `runyard`; docs/cli.md lists them."""
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any
+
+import typer
+
+from runyard.cli.wording import error_in_words
+from runyard.model.runs import RunStatus
 
 
 class Exit(IntEnum):
@@ -21,3 +28,11 @@ class Refusal(Exception):
     def __init__(self, problem: str, *, hint: str = "", exit_code: Exit = Exit.NO) -> None:
         super().__init__(f"{problem} {hint}".strip())
         self.exit_code = exit_code
+
+
+def exit_as(run: Mapping[str, Any]) -> None:
+    """End the command as the run ended: quietly for one that completed."""
+    if run["status"] != RunStatus.COMPLETED:
+        if run["status"] == RunStatus.FAILED:
+            typer.echo(f"Run {run['id']} failed: {error_in_words(run)}", err=True)
+        raise typer.Exit(Exit.NO)

@@ -3,19 +3,21 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal
+from runyard.cli.exits import Exit, Refusal, exit_as
 from runyard.cli.output import (
     Format,
     FormatOption,
     print_fields,
     print_heading,
     print_json,
-    print_json_line,
     print_table,
 )
+from runyard.cli.run_logs import logs
+from runyard.cli.run_metrics import metrics
 from runyard.cli.wording import (
     duration_of,
     error_in_words,
+    exit_in_words,
     local_time,
     seconds_in_words,
     size_in_words,
@@ -24,9 +26,8 @@ from runyard.cli.wording import (
 from runyard.model.runs import RunStatus
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
-
-# What each piece of a followed run is called as JSON, as on the wire.
-_FOLLOWED = {"status": ("status", "message"), "log": ("log", "text"), "end": ("end",)}
+app.command()(logs)
+app.command()(metrics)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
 
@@ -63,7 +64,7 @@ def list_runs(
 
 @app.command()
 def show(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
-    """Show one run: status, where its time went, data, metrics, files, and its error in words.
+    """Show one run: status, where its time went, its ranks and nodes, data, metrics, files, its error in words.
 
     Example: runyard runs show mnist_1700000000_1a2b3c4d
     """
@@ -72,33 +73,11 @@ def show(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
     record = service.get(address, metrics=1)
     record["phases"] = record.get("phases") or service.get(f"{address}/events")["phases"]
     record["files"] = service.get(f"{address}/files")["files"]
+    record["ranks"] = service.get(f"{address}/ranks")
     if output is Format.JSON:
         print_json(record)
     else:
         _print_run(record)
-
-
-@app.command()
-def logs(
-    run: RunArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
-    file: Annotated[str | None, typer.Option(help="This log; otherwise the driver's.")] = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Print a run's log. With -f the exit code is the run's: 0 completed, 1 failed or canceled.
-
-    As JSON each line is an object of its own: pieces of the log, with -f changes of status and the end too.
-
-    Example: runyard runs logs -f mnist_1700000000_1a2b3c4d
-    """
-    if follow and file is not None:
-        raise Refusal("-f follows the driver's log alone.", hint="Leave out --file, or -f.", exit_code=Exit.USAGE)
-    service = connect()
-    if follow:
-        service.get(f"/runs/{quoted(run)}")
-        _exit_as(_follow(service, run, output))
-    else:
-        _print_log(service, run, file, output)
 
 
 @app.command()
@@ -116,7 +95,7 @@ def wait(
         print_json(record)
     else:
         print(f"{record['id']} {record['status']}")
-    _exit_as(record)
+    exit_as(record)
 
 
 @app.command()
@@ -157,10 +136,27 @@ def _print_run(run: dict[str, Any]) -> None:
     if run.get("dropped_points"):
         print(f"warning: {run['dropped_points']} metric points could not be written by the script and are lost.")
     _print_section("phase", "seconds", [[p["name"], seconds_in_words(p["seconds"])] for p in run["phases"]])
+    _print_ranks(run["ranks"])
     _print_data(run)
-    metrics = run.get("metrics") or {}
-    _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(metrics.items())])
+    last_values = run.get("metrics") or {}
+    _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(last_values.items())])
     _print_section("file", "size", [[f["path"], size_in_words(f["size"])] for f in run["files"]])
+
+
+def _print_ranks(found: dict[str, Any]) -> None:
+    """Of a run of several processes: each, its node and how it ended. Nodes that have none are listed too."""
+    nodes, ranks = {node["node"]: node for node in found["nodes"]}, found["ranks"]
+    if len(nodes) < 2 and len(ranks) < 2:
+        return
+    rows = [_rank_row(str(one["rank"]), one["role"], nodes.get(one["node"], {}), exit_in_words(one)) for one in ranks]
+    idle = sorted(set(nodes) - {one["node"] for one in ranks})
+    rows += [_rank_row("", "", nodes[node], exit_in_words(nodes[node])) for node in idle]
+    print_heading("ranks")
+    print_table(["rank", "role", "node", "address", "state", "exit"], rows, nothing="")
+
+
+def _rank_row(rank: str, role: str, node: dict[str, Any], exited: str) -> list[str]:
+    return [rank, role, node.get("name") or "", node.get("address") or "", node.get("state") or "", exited]
 
 
 def _print_data(run: dict[str, Any]) -> None:
@@ -187,33 +183,6 @@ def _print_section(name: str, value: str, rows: list[list[str]]) -> None:
         print_table([name, value], rows, nothing="")
 
 
-def _print_log(service: Service, run: str, file: str | None, output: Format) -> None:
-    known = service.get(f"/runs/{quoted(run)}/logs")
-    if not known:
-        raise Refusal(f"Run {run} has written no log yet.", hint="Follow it with -f.")
-    if file is not None and file not in known:
-        raise Refusal(f"Run {run} has no log {file!r}. It has: {', '.join(sorted(known))}.", exit_code=Exit.NOT_FOUND)
-    path = file or max((p for p in known if p.startswith("azureml-logs/")), default=max(known))
-    address = f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}"
-    if output is Format.JSON:
-        for text in service.texts(address):
-            print_json_line({"log": path, "text": text})
-    else:
-        service.print_bytes(address)
-
-
-def _follow(service: Service, run: str, output: Format) -> dict[str, Any]:
-    end: dict[str, Any] = {}
-    for kind, *what in service.follow(run):
-        if output is Format.JSON:
-            print_json_line(dict(zip(_FOLLOWED[kind], what, strict=True)))
-        elif kind == "log":
-            print(what[1], end="", flush=True)
-        if kind == "end":
-            end = what[0]
-    return end
-
-
 def _wait(service: Service, run: str, timeout_seconds: float | None) -> dict[str, Any]:
     from time import monotonic
 
@@ -225,10 +194,3 @@ def _wait(service: Service, run: str, timeout_seconds: float | None) -> dict[str
             break
         record = service.get(f"/runs/{quoted(run)}/wait", version=record["version"], timeout=left)
     return record
-
-
-def _exit_as(run: dict[str, Any]) -> None:
-    if run["status"] != RunStatus.COMPLETED:
-        if run["status"] == RunStatus.FAILED:
-            typer.echo(f"Run {run['id']} failed: {error_in_words(run)}", err=True)
-        raise typer.Exit(Exit.NO)

@@ -52,3 +52,12 @@ def value_in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={value_in_words(cell)}" for name, cell in value.items())
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def exit_in_words(ended: Mapping[str, Any]) -> str:
+    """Of a process or a node: its exit code, or the signal that ended it; empty while it goes on."""
+    if ended.get("oom"):
+        return "out of memory"
+    if ended.get("signal"):
+        return f"signal {ended['signal']}"
+    return "" if ended.get("exit_code") is None else str(ended["exit_code"])

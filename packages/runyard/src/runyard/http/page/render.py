@@ -3,7 +3,7 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from runyard.http.page import sections
+from runyard.http.page import nodes, sections
 from runyard.http.page.markup import Markup, joined, tag
 from runyard.services.overview import Overview
 
@@ -31,7 +31,9 @@ def render(overview: Overview, key: str) -> str:
         sections.phases(overview.history.phases),
         sections.data(overview.inputs, overview.outputs, overview.references),
         sections.metrics(overview.metrics),
+        nodes.nodes(overview.ranks),
         sections.log(overview.log, link),
+        nodes.rank_logs(overview.rank_logs, link),
         sections.files(overview.files, overview.file_count, link),
         sections.environment(run),
         sections.labels(run),

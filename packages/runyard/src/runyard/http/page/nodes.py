@@ -1,0 +1,45 @@
+"""The parts of the page of a run that has several processes: where each is, how it ended, what it wrote last."""
+
+from collections.abc import Callable, Sequence
+
+from runyard.http.page.markup import Markup, tag
+from runyard.http.page.sections import NOTHING, section, table
+from runyard.services.overview import LogTail
+from runyard.services.ranks import NodeOfRun, RankOfRun, RanksOfRun
+
+
+def nodes(several: RanksOfRun) -> Markup:
+    """Nothing for a run of one process on one node: the rest of the page says it all."""
+    if len(several.nodes) < 2 and len(several.ranks) < 2:
+        return NOTHING
+    rows = [
+        (one.node, one.name or one.address, one.address, _ranks_on(one.node, several.ranks), one.state, ended(one))
+        for one in several.nodes
+    ]
+    return section(f"Nodes ({len(rows)})", table(("node", "name", "address", "ranks", "state", "end"), rows))
+
+
+def rank_logs(several: Sequence[LogTail], link: Callable[[str], str]) -> Markup:
+    """Closed until they are looked into: the first rank's log stands above them."""
+    if not several:
+        return NOTHING
+    opened = [
+        tag("details", tag("summary", tag("a", one.path, href=link(one.path))), tag("pre", one.text)) for one in several
+    ]
+    return section("Logs of the other ranks", *opened)
+
+
+def ended(node: NodeOfRun) -> str:
+    """How the node's share ended, in few words: its worst process is what counts."""
+    if node.oom:
+        return "out of memory"
+    if node.signal:
+        return f"signal {node.signal}"
+    if node.exit_code:
+        return f"exit code {node.exit_code}"
+    return node.outcome
+
+
+def _ranks_on(node: int, ranks: Sequence[RankOfRun]) -> str:
+    found = [one for one in ranks if one.node == node]
+    return ", ".join(str(one.rank) if one.role == "worker" else f"{one.rank} ({one.role})" for one in found)

@@ -1,0 +1,105 @@
+"""The processes of a run over the wire, on runs whose logs the test writes itself."""
+
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from runyard.services.rank_logs import rank_logs, streamed_log
+from tests.wire_client import PREFIX
+
+FIRST, SECOND = "azureml-logs/70_driver_log_0.txt", "azureml-logs/70_driver_log_1.txt"
+LAUNCHER = "azureml-logs/55_azureml-execution-node-0.txt"
+TWO_WORKERS = {"communicator": "ParameterServer", "nodeCount": 2, "tensorflow": {"workerCount": 2}}
+
+
+@pytest.fixture
+def run(client):
+    return client.interactive_run(f"ranks-{client.workspace}")["id"]
+
+
+def write(client, run, log, text, offset=0):
+    client.post(f"/runs/{run}/logs/{log}?offset={offset}", text)
+
+
+def end(client, run):
+    client.patch(f"/runs/{run}", {"status": "Completed"})
+
+
+def said(lines):
+    return [(line["rank"], line["text"]) for line in lines if "log" in line]
+
+
+def test_all_ranks_are_pushed_as_they_write(client, run):
+    write(client, run, FIRST, b"zero\n")
+    stream = client.lines(f"/runs/{run}/stream?ranks=all")
+    assert next(stream)["status"] == "Running"
+    assert said([next(stream)]) == [(0, "zero\n")]
+    write(client, run, SECOND, b"one\n")
+    assert said([next(stream)]) == [(1, "one\n")]
+    write(client, run, FIRST, b"more\n", offset=5)
+    assert said([next(stream)]) == [(0, "more\n")]
+    end(client, run)
+    assert list(stream)[-1]["end"]["status"] == "Completed"
+
+
+def test_one_rank_alone_is_streamed_whatever_its_name(client, run):
+    for log, text in ((FIRST, b"zero\n"), (SECOND, b"one\n"), (LAUNCHER, b"starting\n")):
+        write(client, run, log, text)
+    end(client, run)
+    assert said(client.lines(f"/runs/{run}/stream?ranks=1")) == [(1, "one\n")]
+
+
+def test_each_log_goes_on_where_it_was_read_to(client, run):
+    write(client, run, FIRST, "ä\nzero\n".encode())
+    write(client, run, SECOND, b"one\n")
+    end(client, run)
+    again = client.lines(f"/runs/{run}/stream?ranks=all&from=3~{FIRST}&from=4~{SECOND}")
+    assert said(again) == [(0, "zero\n")]
+
+
+def test_a_long_log_does_not_keep_the_others_back(client, run):
+    write(client, run, FIRST, b"x" * 200_000 + b"\n")
+    write(client, run, SECOND, b"one\n")
+    end(client, run)
+    pieces = said(client.lines(f"/runs/{run}/stream?ranks=all"))
+    assert pieces.index((1, "one\n")) == 1
+    assert "".join(text for rank, text in pieces if rank == 0) == "x" * 200_000 + "\n"
+
+
+@pytest.mark.parametrize("query", ["ranks=-1", "ranks=two", "ranks=²", "ranks=all&from=x~y", "ranks=all&from=3~../y"])
+def test_what_is_no_rank_and_no_place_is_refused(client, run, query):
+    answer = client.ask("GET", f"{PREFIX}/runs/{run}/stream?{quote(query, safe='=&')}")
+    assert (answer.status, answer.json["code"]) == (400, "invalid_argument")
+
+
+def test_ranks_are_known_by_their_logs_where_no_node_tells(client, run):
+    for log in (SECOND, FIRST, LAUNCHER):
+        write(client, run, log, b"x\n")
+    assert [(one["rank"], one["log"]) for one in client.get(f"/runs/{run}/ranks")["ranks"]] == [(0, FIRST), (1, SECOND)]
+
+
+def test_parameter_servers_are_numbered_after_the_workers():
+    logs = [f"azureml-logs/70_driver_log-{name}.txt" for name in ("ps-0", "worker-0", "worker-1", "ps-1")]
+    found = [(one.rank, one.role, one.path.rpartition("log-")[2]) for one in rank_logs(logs, TWO_WORKERS)]
+    assert found == [
+        (0, "worker", "worker-0.txt"),
+        (1, "worker", "worker-1.txt"),
+        (2, "ps", "ps-0.txt"),
+        (3, "ps", "ps-1.txt"),
+    ]
+
+
+def test_a_follower_waits_for_the_first_rank():
+    assert streamed_log([LAUNCHER, SECOND], is_over=False) == LAUNCHER
+    assert streamed_log([SECOND], is_over=False) is None
+    assert streamed_log([LAUNCHER, SECOND, FIRST], is_over=False) == FIRST
+    assert streamed_log([LAUNCHER, SECOND], is_over=True) == SECOND
+
+
+def test_a_page_of_several_ranks_shows_each_log_and_escapes_it(client, run):
+    write(client, run, FIRST, b"the first says\n")
+    write(client, run, SECOND, b"<b>the second says</b>\n")
+    address = urlsplit(client.get(f"/runs/{run}")["web_view"])
+    page = client.ask("GET", f"{address.path}?{address.query}", authorization="").body.decode()
+    assert "Logs of the other ranks" in page
+    assert "&lt;b&gt;the second says&lt;/b&gt;" in page
