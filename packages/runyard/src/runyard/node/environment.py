@@ -94,10 +94,11 @@ def _bring(kept: Json, client: ServiceClient, say: Say, key: str, into: Path) ->
 
 
 def _post(plan: LaunchPlan, key: str, made: EnvironmentLock, client: ServiceClient) -> None:
-    wheels = [[wheel_key, path.name, _sha256(path), path] for wheel_key, path in made.wheels.items()]
-    for _, _, sha256, path in wheels:
-        patiently(partial(_send, client, str(sha256), Path(path)))
-    body = {"key": key, "python": made.python, "lock": made.lock, "wheels": [row[:3] for row in wheels]}
+    wheels = [(wheel_key, path, _sha256(path)) for wheel_key, path in made.wheels.items()]
+    for _, path, sha256 in wheels:
+        patiently(partial(_send, client, sha256, path))
+    rows = [[wheel_key, path.name, sha256] for wheel_key, path, sha256 in wheels]
+    body = {"key": key, "python": made.python, "lock": made.lock, "wheels": rows}
     patiently(lambda: client.ask("POST", _address(plan), body))
 
 
