@@ -1,6 +1,5 @@
 """How an attempt on several nodes ended, told as one node's end is told: which rank, where, how, and its last lines."""
 
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,36 +43,30 @@ def _known_elsewhere(cause: Part, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _message(facts: Mapping[str, Any], parts: Sequence[Part], names: Sequence[str], reporter: int) -> str:
-    said = str((facts.get("error") or {}).get("message") or "")
+    said = str((facts.get("error") or {}).get("message") or "").rstrip(".")
     failed_node = facts.get("failed_node")
-    node = reporter if failed_node is None else int(failed_node)
-    where = _node(node, parts, names)
-    how = _how_it_ended(facts)
+    where = _node(reporter if failed_node is None else int(failed_node), parts, names)
     if facts.get("outcome") == "canceled":
-        return said
-    if not how:
-        return f"{said.rstrip('.')}; on {where}." if said else f"It failed on {where}."
-    rank = facts.get("rank")
-    place = f"rank {rank} on {where} {how}" if rank is not None else f"a process on {where} {how}"
-    log = f"; its log is {facts['log']}" if facts.get("log") else ""
-    return f"{said.rstrip('.')}; {place}{log}." if said else f"{place}{log}."
+        return f"{said}."
+    if "why" in facts:
+        return ": ".join(filter(None, (f"N{where[1:]} was lost", str(facts["why"]).rstrip(".")))) + "."
+    return "; ".join(filter(None, (said, _end_of_rank(facts, where), _log(facts)))) + "."
+
+
+def _end_of_rank(facts: Mapping[str, Any], where: str) -> str:
+    number, code, rank = facts.get("signal"), facts.get("exit_code"), facts.get("rank")
+    if number is None and not code:
+        return f"on {where}"
+    who = "a process" if rank is None else f"rank {rank}"
+    how = f"exited with code {code}" if number is None else f"was killed by signal {number}"
+    return f"{who} on {where} {how}"
+
+
+def _log(facts: Mapping[str, Any]) -> str:
+    return f"its log is {facts['log']}" if facts.get("log") else ""
 
 
 def _node(node: int, parts: Sequence[Part], names: Sequence[str]) -> str:
     name = names[node] if node < len(names) else str(node)
     address = next((part.facts.get("address") for part in parts if part.node == node), None)
     return f"node {name} ({address})" if address else f"node {name}"
-
-
-def _how_it_ended(facts: Mapping[str, Any]) -> str:
-    number, code = facts.get("signal"), facts.get("exit_code")
-    if number is not None:
-        return f"was killed by signal {_named(int(number))}"
-    return f"exited with code {code}" if code is not None else ""
-
-
-def _named(number: int) -> str:
-    try:
-        return f"{number} ({signal.Signals(number).name})"
-    except ValueError:
-        return str(number)

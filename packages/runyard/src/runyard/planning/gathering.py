@@ -47,8 +47,8 @@ def decide(node_count: int, parts: Sequence[Part]) -> Decision:
 
 def lost_part(attempt_id: AttemptId, node: int, at: datetime, why: str) -> Part:
     """A part whose node is gone, and what lay there with it."""
-    message = f"The node is gone: {why.rstrip('.')}." if why else "The node is gone."
-    facts = {"outcome": "failed", "lost": True, "error": {"code": "ServiceError", "message": message}}
+    error = {"code": "ServiceError", "message": f"The node was lost: {why}" if why else "The node was lost."}
+    facts = {"outcome": "failed", "lost": True, "why": why, "error": error}
     return Part(attempt_id, node, PartState.ENDED, at, facts)
 
 
