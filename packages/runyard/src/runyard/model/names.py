@@ -15,6 +15,7 @@ _EXPERIMENT = re.compile(r"[a-zA-Z0-9][\w-]{0,254}")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][\w-]{2,32}")
 _RUN_ID = re.compile(r"[\w][\w.-]{0,199}")
 _JOURNAL = re.compile(r"[\w][\w.~-]{0,249}")
+_RANK = re.compile(r"~(\d{1,6})-[^~]*$")
 _FOLDER_NAME = re.compile(r"[a-zA-Z0-9_][\w-]{0,126}")
 _COMPUTE = re.compile(r"[a-zA-Z][\w-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -47,6 +48,12 @@ def check_journal_name(name: str, run_id: str) -> str:
             f"Journal {name!r} is not one of run {run_id!r}.", hint="Send it to the run it is named after."
         )
     return name
+
+
+def journal_rank(name: str) -> int:
+    """Which rank of its run wrote the journal; 0 where the name does not say."""
+    found = _RANK.search(name)
+    return int(found[1]) if found else 0
 
 
 def check_compute_name(name: str) -> str:

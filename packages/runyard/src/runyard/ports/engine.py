@@ -87,6 +87,9 @@ class NodePool(Protocol):
     def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
         """Free what ended runs hold, let go what has idled too long, have each cluster's minimum there."""
 
+    def gpus_promised(self, cluster: Asset) -> int | None:
+        """How many GPUs each node will give a run; None where those of this machine are shared out."""
+
     def list(self, cluster: Asset) -> Sequence[Node]:
         """Its nodes with their states now."""
 

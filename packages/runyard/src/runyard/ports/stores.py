@@ -49,9 +49,15 @@ class MetricStore(Protocol):
     """Points in chunks per (run, metric), and one summary row each."""
 
     def append(
-        self, run_id: RunId, journal: str, end_offset: int, batches: Sequence[MetricBatch], dropped: int = 0
+        self,
+        run_id: RunId,
+        journal: str,
+        end_offset: int,
+        batches: Sequence[MetricBatch],
+        dropped: int = 0,
+        rank: int = 0,
     ) -> None:
-        """Write the points, count the dropped and move the journal to `end_offset`, in one transaction.
+        """Write the points, which `rank` logged, count the dropped and move the journal to `end_offset`, in one transaction.
         Where the journal is that far already nothing is done: delivering twice is harmless. Raises NotFound."""
 
     def offset(self, run_id: RunId, journal: str) -> int:
@@ -59,8 +65,9 @@ class MetricStore(Protocol):
 
     def offsets(self, run_id: RunId) -> Mapping[str, int]: ...
 
-    def series(self, run_id: RunId, name: str | None = None) -> Sequence[MetricSeries]:
-        """Every metric of the run, or the named one, in the order first logged."""
+    def series(self, run_id: RunId, name: str | None = None, rank: int | None = None) -> Sequence[MetricSeries]:
+        """Every metric of the run, or the named one, in the order first logged; of that rank alone, or of all
+        ranks: then their points are merged by time."""
 
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]: ...
 
