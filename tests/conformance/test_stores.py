@@ -1,12 +1,13 @@
 import pytest
 
-from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, RunStore
+from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, PartStore, RunStore
 from runyard.stores.sql import Stores
 from runyard.testing.asset_store_suite import AssetStoreSuite
 from runyard.testing.file_store_suite import FileStoreSuite
 from runyard.testing.lineage_store_suite import LineageStoreSuite
 from runyard.testing.metric_store_suite import MetricStoreSuite
 from runyard.testing.node_store_suite import NodeStoreSuite
+from runyard.testing.part_store_suite import PartStoreSuite
 from runyard.testing.run_listing_suite import RunListingSuite
 from runyard.testing.run_store_suite import RunStoreSuite
 
@@ -67,6 +68,16 @@ class TestSqlLineageStore(LineageStoreSuite):
     @pytest.fixture
     def store(self, stores: Stores) -> LineageStore:
         return stores.lineage
+
+    @pytest.fixture
+    def runs(self, stores: Stores) -> RunStore:
+        return stores.runs
+
+
+class TestSqlPartStore(PartStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> PartStore:
+        return stores.parts
 
     @pytest.fixture
     def runs(self, stores: Stores) -> RunStore:

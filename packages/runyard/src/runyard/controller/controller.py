@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from runyard.controller.launching import Launching, Surroundings
+from runyard.controller.parts import Parts
 from runyard.controller.queueing import Queues
 from runyard.controller.recovery import Recovery
 from runyard.controller.reports import Reports, wished_end
@@ -42,11 +43,12 @@ class Controller:
     ) -> None:
         self._runs, self._places, self._look_around = runs, around.places, look_around
         self._stopping = Stopping(around.places)
-        self._reports = Reports(runs, logs, around.places, clock)
+        gathered = Parts(parts, logs, self._stopping, clock)
+        self._reports = Reports(runs, logs, around.places, gathered, clock)
         launching = Launching(around)
         self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail)
         self._queues = Queues(runs, around.places, self._starting.start, self._reports.fail_for_user)
-        self._recovery = Recovery(runs, around.places, self._starting, self._reports, self.advance)
+        self._recovery = Recovery(runs, around.places, gathered, self._starting, self._reports, self.advance)
         self._woken: queue.SimpleQueue[RunId | None] = queue.SimpleQueue()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="controller", daemon=True)
@@ -71,7 +73,7 @@ class Controller:
             is_waiting = run.status in (_S.NOT_STARTED, _S.QUEUED)
             with contextlib.suppress(Conflict):
                 if run.status is not _S.CANCEL_REQUESTED and not (is_waiting and end_as is _S.CANCELED):
-                    run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=wished_end(end_as))
+                    run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=wished_end(run, end_as))
                 if is_waiting:
                     self._cancel_waiting(run)
                 else:
@@ -79,12 +81,18 @@ class Controller:
                 return
 
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        run = self._reports.take(attempt_id, body)
-        if body.get("state") == "prepared":
+        taken = self._reports.take(attempt_id, body)
+        run, decision = taken.run, taken.decision
+        if body.get("state") == "prepared" or run.status is _S.QUEUED:
             self.wake(run.id)
-        elif body.get("state") == "ended" and run.nodes:
+        elif body.get("state") == "ended" and run.nodes and run.status.is_terminal:
             self.wake()  # others may wait for its nodes
-        return {"cancel": run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id}
+        is_unwanted = run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id
+        return {
+            "cancel": is_unwanted or decision.stop is not None,
+            "end_as": "canceled" if is_unwanted else decision.stop or "canceled",
+            "roster": decision.roster,
+        }
 
     def _cancel_waiting(self, run: RunRecord) -> None:
         """Nothing of it runs. If it is being started this very moment, its supervisor hears with its first report."""

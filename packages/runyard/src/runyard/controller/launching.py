@@ -1,13 +1,17 @@
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from runyard.controller.restarts import restores_outputs
 from runyard.engines.local_pool import slot_of
-from runyard.model.nodes import Gang, Node
+from runyard.model.nodes import Gang
 from runyard.model.plan import DataItem, EnvironmentSpec
 from runyard.model.runs import RunRecord, attempt_id
+from runyard.planning.distribution import node_count_of
 from runyard.planning.environment import plan_environment
-from runyard.planning.gpus import Gpu, GpuShare, share_gpus
-from runyard.planning.launch import Resources, plan_preparation, plan_run
+from runyard.planning.gpus import Gpu, GpuShare, given_gpus, share_gpus
+from runyard.planning.launch import plan_preparation, plan_run
+from runyard.planning.resources import Resources
 from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Site
 from runyard.ports.environments import EnvironmentBuilder
@@ -26,7 +30,9 @@ class Surroundings:
     places: Places
     tokens: Tokens
     environments: Callable[[Mapping[str, str]], EnvironmentBuilder]
-    """The builder that sees the submitter's variables."""
+    """The builder on this machine that sees the submitter's variables."""
+    knows_environment: Callable[[str, EnvironmentSpec], bool] = lambda workspace, spec: False
+    """Whether nodes that share no files with us can make it from what the workspace keeps."""
     gpus: tuple[Gpu, ...] = ()
 
 
@@ -38,9 +44,11 @@ class Launching:
 
     def has_environment(self, run: RunRecord) -> bool:
         """Whether the run can start without building anything first."""
-        spec = self._environment(run, self._share(run, (), 1))
+        spec = self._environment(run, self._share(run, Gang()))
         if spec.user_managed:
             return True
+        if not self._around.places.site_of(run).engine.capabilities.shares_files:
+            return self._around.knows_environment(run.workspace, spec)
         return self._around.environments(submitter_variables(run.definition)).find(spec) is not None
 
     def prepare(self, run: RunRecord) -> None:
@@ -55,7 +63,7 @@ class Launching:
 
     def _resources(self, run: RunRecord, site: Site, gang: Gang) -> Resources:
         around, attempt = self._around, attempt_id(run.id, run.attempt)
-        gpus = self._share(run, gang.nodes, gang.most_nodes)
+        gpus, token = self._share(run, gang), around.tokens.node_token(attempt)
         return Resources(
             attempt_id=attempt,
             place=Place(
@@ -64,21 +72,34 @@ class Launching:
                 url=site.url,
                 run_token=around.tokens.run_token(run.id),
             ),
-            node_token=around.tokens.node_token(attempt),
+            node_token=token,
             environment=self._environment(run, gpus),
             addresses=tuple(node.address for node in gang.nodes) or ("127.0.0.1",),
+            names=tuple(node.name for node in gang.nodes),
             gpus=gpus,
             code=around.files.get_snapshot(run.snapshot_id).entries if run.snapshot_id else (),
             data=self._data(run),
+            # Derived, not drawn: a launch that is repeated must give all nodes the same.
+            secret=hashlib.sha256(f"gang\n{token}".encode()).hexdigest(),
+            shares_files=site.engine.capabilities.shares_files,
+            restores_outputs=restores_outputs(run),
         )
 
     def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
         packages = packages_for_tables(self._around.assets, run.workspace, run.definition)
         return plan_environment(run.definition, gpu_present=gpus.has_gpus, for_tables=packages)
 
-    def _share(self, run: RunRecord, nodes: tuple[Node, ...], most_nodes: int) -> GpuShare:
-        slots = [slot_of(node) for node in nodes] or [0]
-        return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=most_nodes)
+    def _share(self, run: RunRecord, gang: Gang) -> GpuShare:
+        """Before the run has nodes, as they will be: its environment depends on whether they have GPUs."""
+        given = [node.gpus for node in gang.nodes if node.gpus is not None]
+        if given:
+            return given_gpus(run.definition, given)
+        count = len(gang.nodes) or node_count_of(run.definition)
+        promised = self._around.places.gpus_promised(run)
+        if promised is not None:
+            return given_gpus(run.definition, [[str(number) for number in range(promised)]] * count)
+        slots = [slot_of(node) for node in gang.nodes] or list(range(count))
+        return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=max(count, gang.most_nodes))
 
     def _data(self, run: RunRecord) -> tuple[DataItem, ...]:
         assets = self._around.assets

@@ -1,16 +1,19 @@
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from runyard.controller.parts import Parts
 from runyard.controller.reports import Reports
 from runyard.controller.starting import Starting
 from runyard.controller.watching import Sighting, Watch
 from runyard.errors import Conflict, EngineError, NotFound
+from runyard.model.parts import PartState
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.engine import PartPhase, ticket_of
 from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
 _S = RunStatus
+_LEFT_ALONE = "nobody looks after it any more, and starting a new supervisor for it did not help"
 
 
 class Recovery:
@@ -20,42 +23,61 @@ class Recovery:
         self,
         runs: RunStore,
         places: Places,
+        parts: Parts,
         starting: Starting,
         reports: Reports,
         advance: Callable[[RunId], None],
     ) -> None:
-        self._runs, self._places, self._starting = runs, places, starting
+        self._runs, self._places, self._parts, self._starting = runs, places, parts, starting
         self._reports, self._advance = reports, advance
         self._watch = Watch(places)
+        self._told: dict[str, str] = {}
 
     def look(self, unfinished: Sequence[RunRecord]) -> bool:
-        """Whether a run has ended by it."""
-        has_ended = False
-        for sighting in self._watch.look(unfinished).found:
+        """Whether a run has ended, or waits to be started again, by it."""
+        seen = self._watch.look(unfinished)
+        self._tell(unfinished, seen.unreachable)
+        is_news = False
+        for sighting in seen.found:
             with contextlib.suppress(Conflict, NotFound, EngineError):
-                has_ended |= self._carry_on(sighting)
-        return has_ended
+                now = self._carry_on(sighting)
+                is_news |= now.status.is_terminal or now.status is _S.QUEUED
+        return is_news
 
-    def _carry_on(self, lost: Sighting) -> bool:
+    def _carry_on(self, lost: Sighting) -> RunRecord:
         run = self._runs.get(lost.run.id)
-        if run.version != lost.run.version:
-            return False
-        if lost.is_beyond_help or lost.phase is PartPhase.GONE:
-            self._end(run)
-            return True
+        if run.version != lost.run.version or run.status.is_terminal:
+            return run
+        part = self._parts.known(run).get(lost.node) if len(run.nodes) > 1 else None
+        if part is not None and part.state is PartState.ENDED:
+            return self._reports.settle(run.id)
+        if lost.phase is PartPhase.GONE or lost.is_beyond_help:
+            return self._give_up(run, lost)
         if run.status is _S.PREPARING:
-            self._advance(run.id)
-            run = self._runs.get(run.id)
-            if run.status is _S.PREPARING:
-                self._starting.prepare(run)
-        elif run.status is _S.STARTING:
-            self._starting.start_again(run)
-        else:
-            self._places.site_of(run).engine.recover(ticket_of(run), lost.node)
-        return False
+            return self._prepared_or_prepare(run)
+        if run.status is _S.STARTING and part is None:
+            return self._starting.start_again(run)
+        self._places.site_of(run).engine.recover(ticket_of(run), lost.node)
+        return run
 
-    def _end(self, run: RunRecord) -> None:
-        if run.status is _S.CANCEL_REQUESTED:
-            self._reports.cancel(run.id)
-        else:
-            self._reports.fail(run.id, "ServiceError", "The run's processes and its folder on the node are gone.")
+    def _give_up(self, run: RunRecord, lost: Sighting) -> RunRecord:
+        if run.status is _S.PREPARING and lost.phase is PartPhase.GONE and self._starting.may_prepare_again(run):
+            return self._starting.prepare_elsewhere(run)
+        return self._reports.lose(run.id, run.ticket, lost.node, lost.why or _LEFT_ALONE)
+
+    def _prepared_or_prepare(self, run: RunRecord) -> RunRecord:
+        """The supervisor may have ended well, and its report have been all that was missing."""
+        self._advance(run.id)
+        now = self._runs.get(run.id)
+        return self._starting.prepare(now) if now.version == run.version else now
+
+    def _tell(self, unfinished: Sequence[RunRecord], unreachable: Mapping[str, str]) -> None:
+        """Runs go on while their site cannot be reached; their users read why nothing moves."""
+        for run in unfinished:
+            why = unreachable.get(run.id)
+            if why is not None and run.message != why:
+                self._told[run.id] = why
+                self._runs.update(run.id, message=why)
+            elif why is None and self._told.pop(run.id, None) == run.message:
+                self._runs.update(run.id, message="")
+        self._told = {run.id: self._told[run.id] for run in unfinished if run.id in self._told}

@@ -1,9 +1,13 @@
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from runyard.controller.parts import PART_STATES, Gathered, Parts
+from runyard.controller.restarts import Restart, kept_facts, restart_after
 from runyard.errors import Conflict, InvalidArgument
-from runyard.model.runs import NEXT, AttemptId, RunId, RunRecord, RunStatus, run_of
+from runyard.model.runs import NEXT, AttemptId, RunEvent, RunId, RunRecord, RunStatus, run_of
+from runyard.planning.gathering import Decision, lost_part
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
@@ -14,19 +18,28 @@ _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canc
 _EXIT_FACTS = ("exit_code", "signal", "oom", "phase", "rank", "tail", "undelivered")
 _WISHED_END = "wished_end"
 _MOST_TRIES = 20
+_SCRIPT_LOGS = "azureml-logs/70_"
 Report = Mapping[str, Any]
 
 
-def wished_end(status: RunStatus) -> Mapping[str, Any] | None:
+def wished_end(run: RunRecord, status: RunStatus) -> Mapping[str, Any] | None:
     """The exit facts of a run that is being stopped and shall then show this end; Canceled needs none."""
-    return None if status is RunStatus.CANCELED else {_WISHED_END: status.value}
+    return run.exit_facts if status is RunStatus.CANCELED else {**(run.exit_facts or {}), _WISHED_END: status.value}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The run after a report, and what its attempt's parts are to do."""
+
+    run: RunRecord
+    decision: Decision = Decision()  # noqa: RUF009  frozen
 
 
 class Reports:
     """Applies what supervisors tell. Each report may come twice, and late; a run that has ended stays as it is."""
 
-    def __init__(self, runs: RunStore, logs: LogStore, places: Places, clock: Clock) -> None:
-        self._runs, self._logs, self._places, self._clock = runs, logs, places, clock
+    def __init__(self, runs: RunStore, logs: LogStore, places: Places, parts: Parts, clock: Clock) -> None:
+        self._runs, self._logs, self._places, self._parts, self._clock = runs, logs, places, parts, clock
         self._steps: Mapping[str, Callable[[RunRecord, Report], RunRecord]] = {
             "preparing": self._preparing,
             "prepared": self._prepared,
@@ -35,18 +48,67 @@ class Reports:
             "ended": self._ended,
         }
 
-    def take(self, attempt_id: AttemptId, report: Report) -> RunRecord:
-        """The run after the report. NotFound for an unknown run; an attempt that is over changes nothing."""
+    def take(self, attempt_id: AttemptId, report: Report) -> Taken:
+        """NotFound for an unknown run; an attempt that is over changes nothing."""
         state = str(report.get("state"))
-        if state not in self._steps:
-            raise InvalidArgument(f"state must be one of {', '.join(self._steps)}, got {state!r}.")
-        step = self._steps[state]
-        return self._guarded(run_of(attempt_id), lambda run: step(run, report) if run.ticket == attempt_id else run)
+        if state not in self._steps and state not in PART_STATES:
+            known = ", ".join(sorted({*self._steps, *PART_STATES}))
+            raise InvalidArgument(f"state must be one of {known}, got {state!r}.")
+        return self._guarded(run_of(attempt_id), lambda run: self._taken(run, attempt_id, state, report))
+
+    def lose(self, run_id: RunId, attempt: str, node: int, why: str) -> RunRecord:
+        """A part of which nothing more will be heard: its node is gone."""
+        return self._guarded(
+            run_id, lambda run: self._lost(run, node, why) if run.ticket == attempt else Taken(run)
+        ).run
+
+    def settle(self, run_id: RunId) -> RunRecord:
+        """Do what follows from all that the parts of a gang have told."""
+        return self._guarded(run_id, lambda run: self._apply(run, self._parts.look(run))).run
+
+    def _taken(self, run: RunRecord, attempt_id: AttemptId, state: str, report: Report) -> Taken:
+        if run.ticket != attempt_id:
+            return Taken(run)
+        if len(run.nodes) > 1:
+            return self._of_gang(run, state, report)
+        return Taken(self._steps[state](run, report) if state in self._steps else run)
+
+    def _of_gang(self, run: RunRecord, state: str, report: Report) -> Taken:
+        if state not in PART_STATES:
+            return Taken(self._said(run, report))
+        gathered = self._parts.take(run, report)
+        if state == "running" and report.get("node", 0) == 0:
+            run = self._running(run, report)
+        return self._apply(run, gathered)
+
+    def _said(self, run: RunRecord, report: Report) -> RunRecord:
+        """One node prepares or finishes; what the others do is not told by it."""
+        message, node = str(report.get("message") or ""), report.get("node", 0)
+        if not message or not isinstance(node, int) or not 0 <= node < len(run.nodes):
+            return run
+        return self._runs.update(run.id, message=f"{run.nodes[node]}: {message}")
+
+    def _lost(self, run: RunRecord, node: int, why: str) -> Taken:
+        if len(run.nodes) > 1:
+            return self._apply(run, self._parts.lose(run, node, why))
+        if run.status is RunStatus.CANCEL_REQUESTED:
+            return Taken(self._ended(run, {"outcome": "canceled"}))
+        part = lost_part(AttemptId(run.ticket), node, self._clock.now(), why)
+        return Taken(self._ended(run, part.facts))
+
+    def _apply(self, run: RunRecord, gathered: Gathered) -> Taken:
+        if gathered.end is not None:
+            run = self._ended(run, self._as_wished(run, gathered.end))
+        return Taken(run, gathered.decision)
+
+    def _as_wished(self, run: RunRecord, end: Report) -> Report:
+        """A gang that was canceled is canceled, whatever its nodes made of it."""
+        return {**end, "outcome": "canceled", "error": None} if run.status is RunStatus.CANCEL_REQUESTED else end
 
     def fail(self, run_id: RunId, code: str, message: str) -> RunRecord:
         """End a run that no supervisor can end."""
         report = {"outcome": "failed", "error": {"code": code, "message": message}}
-        return self._guarded(run_id, lambda run: self._ended(run, report))
+        return self._guarded(run_id, lambda run: Taken(self._ended(run, report))).run
 
     def fail_for_user(self, run_id: RunId, message: str) -> RunRecord:
         """End a run that its user can put right."""
@@ -54,13 +116,13 @@ class Reports:
 
     def cancel(self, run_id: RunId) -> RunRecord:
         """End a run of which nothing is left, or nothing has started."""
-        return self._guarded(run_id, lambda run: self._ended(run, {"outcome": "canceled"}))
+        return self._guarded(run_id, lambda run: Taken(self._ended(run, {"outcome": "canceled"}))).run
 
-    def _guarded(self, run_id: RunId, step: Callable[[RunRecord], RunRecord]) -> RunRecord:
+    def _guarded(self, run_id: RunId, step: Callable[[RunRecord], Taken]) -> Taken:
         for _ in range(_MOST_TRIES):
             run = self._runs.get(run_id)
             if run.status.is_terminal:
-                return run
+                return Taken(run)
             try:
                 return step(run)
             except Conflict:
@@ -91,12 +153,15 @@ class Reports:
         self._logs.seal(run.id)
         if run.nodes:
             self._places.release(run)
+        restart = restart_after(run, report)
+        if restart is not None:
+            return self._started_again(run, restart)
         wish = (run.exit_facts or {}).get(_WISHED_END)
         status = RunStatus(wish) if wish else _OUTCOMES[report["outcome"]]
         changes: dict[str, Any] = {
             "message": "",
-            "exit_facts": {name: report.get(name) for name in _EXIT_FACTS},
-            "warnings": (*run.warnings, *_warnings(run, report)),
+            "exit_facts": {name: report.get(name) for name in _EXIT_FACTS} | kept_facts(run),
+            "warnings": _warnings(run, report),
         }
         if report.get("error") and not wish:
             changes["error"] = self._error(report)
@@ -105,6 +170,30 @@ class Reports:
         ended = self._runs.move(run, status, **changes)
         close_open_children(self._runs, ended)
         return ended
+
+    def _started_again(self, run: RunRecord, restart: Restart) -> RunRecord:
+        """The attempt is given up: without its ticket, nothing of it is let in any more."""
+        waiting = self._runs.move(
+            run,
+            RunStatus.QUEUED,
+            ticket="",
+            nodes=(),
+            message=restart.text,
+            warnings=(restart.text,),
+            exit_facts=restart.facts(self._log_starts(run, restart)),
+        )
+        self._runs.add_event(run.id, RunEvent(self._clock.now(), "restart", restart.text))
+        return waiting
+
+    def _log_starts(self, run: RunRecord, restart: Restart) -> Mapping[str, int]:
+        """Logs go on where the attempt before left them, below a line that says so."""
+        line = f"\n--- {restart.text}\n".encode()
+        sizes = self._logs.sizes(run.id)
+        written = {path for path in sizes if path.startswith(_SCRIPT_LOGS)}
+        return {
+            path: self._logs.append(run.id, path, size, line) if path in written else size
+            for path, size in sizes.items()
+        }
 
     def _error(self, report: Report) -> dict[str, Any]:
         given = report["error"]

@@ -2,15 +2,17 @@ from collections.abc import Callable
 
 from runyard.controller.launching import Launching
 from runyard.controller.stopping import Stopping
-from runyard.engines.local_pool import nodes_of_its_own, nodes_wanted
+from runyard.engines.local_pool import nodes_of_its_own
 from runyard.errors import EngineError, RunyardError
 from runyard.model.nodes import Gang
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
+from runyard.planning.distribution import node_count_of
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
 from runyard.services.places import UNMANAGED_TARGETS, Places
 
 _S = RunStatus
+_MOST_PREPARATIONS = 5
 Fail = Callable[[RunId, RunyardError], None]
 
 
@@ -40,12 +42,20 @@ class Starting:
         self._act(run, lambda: self._launching.prepare(run))
         return self._stopped_if_wished(run)
 
+    def may_prepare_again(self, run: RunRecord) -> bool:
+        return run.attempt < _MOST_PREPARATIONS
+
+    def prepare_elsewhere(self, run: RunRecord) -> RunRecord:
+        """The node that built the environment is gone. Nothing of the run has begun, so another may do it."""
+        number = run.attempt + 1
+        return self.prepare(self._runs.update(run.id, attempt=number, ticket=attempt_id(run.id, number)))
+
     def after_preparation(self, run: RunRecord) -> RunRecord:
         return self._queue_or_start(run) if self._launching.has_environment(run) else run
 
     def start_unmanaged(self, run: RunRecord) -> RunRecord:
         """Start a run that has no cluster to wait for."""
-        alone = nodes_wanted(run.definition) == 1
+        alone = node_count_of(run.definition) == 1
         return self.start(run, Gang() if alone else Gang(nodes_of_its_own(run, self._clock.now())))
 
     def start(self, run: RunRecord, gang: Gang) -> RunRecord:

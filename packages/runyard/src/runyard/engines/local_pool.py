@@ -8,6 +8,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.assets import Asset
 from runyard.model.nodes import Gang, Node, NodeState
 from runyard.model.runs import RunId, RunRecord
+from runyard.planning.distribution import node_count_of
 from runyard.ports.clock import Clock
 from runyard.ports.stores import NodeStore
 
@@ -22,7 +23,7 @@ class LocalPool:
         self._nodes, self._clock = nodes, clock
 
     def check(self, cluster: Asset, definition: Mapping[str, Any]) -> None:
-        needed, most = nodes_wanted(definition), int(cluster.body["max_nodes"])
+        needed, most = node_count_of(definition), int(cluster.body["max_nodes"])
         if needed > most:
             raise InvalidArgument(
                 f"node_count must be at most {most} on {cluster.name!r}, got {needed}.",
@@ -30,7 +31,7 @@ class LocalPool:
             )
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
-        most, needed = int(cluster.body["max_nodes"]), nodes_wanted(run.definition)
+        most, needed = int(cluster.body["max_nodes"]), node_count_of(run.definition)
         present = self.list(cluster)
         own = [node for node in present if node.run_id == run.id]
         free = [node for node in present if node.state is NodeState.IDLE]
@@ -38,7 +39,7 @@ class LocalPool:
         if len(own) + len(free) + room < needed:
             return Gang(waits_for=_waits_for(run, needed, len(free) + max(0, room), present))
         chosen = (own + free)[:needed]
-        chosen += self._new(cluster, present, needed - len(chosen))
+        chosen = sorted([*chosen, *self._new(cluster, present, needed - len(chosen))], key=slot_of)
         held = tuple(replace(node, state=NodeState.RUNNING, run_id=run.id, since=self._clock.now()) for node in chosen)
         self._nodes.put(held)
         return Gang(held, most)
@@ -52,6 +53,9 @@ class LocalPool:
     def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
         for cluster in clusters:
             self._resize(cluster, living)
+
+    def gpus_promised(self, cluster: Asset) -> int | None:
+        return None  # those of the machine are shared out among its runs
 
     def list(self, cluster: Asset) -> Sequence[Node]:
         return sorted(self._nodes.list(cluster.workspace, cluster.name), key=slot_of)
@@ -80,10 +84,6 @@ class LocalPool:
         return [_node(cluster.workspace, cluster.name, next(slots), now) for _ in range(count)]
 
 
-def nodes_wanted(definition: Mapping[str, Any]) -> int:
-    return int(definition.get("nodeCount") or 1)
-
-
 def slot_of(node: Node) -> int:
     """Its number within the cluster, from 0; node names end in it."""
     return int(node.name.rpartition("-")[2])
@@ -93,7 +93,7 @@ def nodes_of_its_own(run: RunRecord, now: datetime) -> tuple[Node, ...]:
     """The slots of a run that has no cluster: nobody shares them, so nobody keeps account of them."""
     return tuple(
         replace(_node(run.id, run.target, slot, now), workspace=run.workspace, state=NodeState.RUNNING, run_id=run.id)
-        for slot in range(nodes_wanted(run.definition))
+        for slot in range(node_count_of(run.definition))
     )
 
 

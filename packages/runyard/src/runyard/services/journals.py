@@ -2,7 +2,7 @@ from typing import Any
 
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.journal import ParsedJournal, parse_journal
-from runyard.model.names import check_journal_name
+from runyard.model.names import check_journal_name, journal_rank
 from runyard.model.runs import RunEvent, RunId
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore
@@ -36,7 +36,7 @@ class Journals:
         self._annotate(run_id, parsed)
         end = stored + len(fresh)
         # Last, since it moves the offset: after a crash before it all of this is delivered again.
-        self._metrics.append(run_id, journal, end, parsed.batches, parsed.dropped)
+        self._metrics.append(run_id, journal, end, parsed.batches, parsed.dropped, rank=journal_rank(journal))
         return end
 
     def _annotate(self, run_id: RunId, parsed: ParsedJournal) -> None:

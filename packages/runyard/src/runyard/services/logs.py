@@ -1,10 +1,12 @@
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.names import check_relative_path
-from runyard.model.runs import RunId
+from runyard.model.runs import RunId, RunRecord
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
 
 READ_LIMIT_BYTES = 64 * 1024 * 1024
+LOG_STARTS = "log_starts"
+"""In the exit facts of a run that was started again: how long each log was when its present attempt began."""
 
 
 class Logs:
@@ -15,12 +17,21 @@ class Logs:
         self._runs.get(run_id)
         return self._logs.sizes(run_id)
 
+    def delivered(self, run_id: RunId) -> dict[str, int]:
+        """How much of each log the run's present attempt has sent."""
+        run = self._runs.get(run_id)
+        return {path: size - _start(run, path) for path, size in self._logs.sizes(run_id).items()}
+
     def append(self, run_id: RunId, path: str, offset: int, data: bytes) -> int:
-        """Bytes already there are skipped, a gap is Conflict; returns the new end."""
-        self._runs.get(run_id)
+        """Bytes already there are skipped, a gap is Conflict; returns the new end.
+
+        Offsets count from where the present attempt began: its log goes on behind that of the one before.
+        """
+        run = self._runs.get(run_id)
         if offset < 0:
             raise InvalidArgument(f"offset must be at least 0, got {offset}.")
-        return self._logs.append(run_id, check_relative_path(path, "log path"), offset, data)
+        start = _start(run, check_relative_path(path, "log path"))
+        return self._logs.append(run_id, path, start + offset, data) - start
 
     def read(self, run_id: RunId, path: str, offset: int, limit: int | None) -> bytes:
         """At most 64 MB from `offset`; a negative offset counts from the end."""
@@ -30,3 +41,8 @@ class Logs:
             raise NotFound(f"Run {run_id} has no log {path!r}.")
         start = max(0, size + offset) if offset < 0 else offset
         return self._logs.read(run_id, path, start, min(READ_LIMIT_BYTES, READ_LIMIT_BYTES if limit is None else limit))
+
+
+def _start(run: RunRecord, path: str) -> int:
+    starts = (run.exit_facts or {}).get(LOG_STARTS) or {}
+    return int(starts.get(path, 0))

@@ -20,13 +20,13 @@ class Metrics:
         self._runs, self._metrics = runs, metrics
 
     def series(
-        self, run_id: RunId, name: str | None = None, *, children: bool = False
+        self, run_id: RunId, name: str | None = None, *, children: bool = False, rank: int | None = None
     ) -> dict[RunId, Sequence[MetricSeries]]:
-        """Of the run, and of its direct and further children when asked."""
+        """Of the run, and of its direct and further children when asked; of one rank, or of all of them."""
         run = self._runs.get(run_id)
-        found = {run_id: self._metrics.series(run_id, name)}
+        found = {run_id: self._metrics.series(run_id, name, rank)}
         for child in children_of(self._runs, run) if children else ():
-            found.update(self.series(child.id, name, children=True))
+            found.update(self.series(child.id, name, children=True, rank=rank))
         return found
 
     def last_values(self, run_id: RunId) -> dict[str, Any]:
@@ -42,8 +42,10 @@ class Metrics:
                 found[summary.name] = next(last_value(one) for one in several if one.kind is summary.kind)
         return found
 
-    def packed(self, run_id: RunId, name: str | None = None, *, children: bool = False) -> bytes:
-        return pack(self.series(run_id, name, children=children))
+    def packed(
+        self, run_id: RunId, name: str | None = None, *, children: bool = False, rank: int | None = None
+    ) -> bytes:
+        return pack(self.series(run_id, name, children=children, rank=rank))
 
 
 def last_value(series: MetricSeries) -> Any:

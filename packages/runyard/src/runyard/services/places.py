@@ -44,6 +44,11 @@ class Places:
         with self._turn:
             self._sites.of(cluster).pool.check(cluster, definition)
 
+    def gpus_promised(self, run: RunRecord) -> int | None:
+        """As `NodePool.gpus_promised`; None without a cluster."""
+        cluster = self.cluster_of(run)
+        return None if cluster is None else self._sites.of(cluster).pool.gpus_promised(cluster)
+
     def nodes(self, cluster: Asset) -> Sequence[Node]:
         with self._turn:
             return self._sites.of(cluster).pool.list(cluster)

@@ -14,7 +14,7 @@ from runyard.stores.number_summary import NumberSummary, summed_up
 from runyard.stores.packing import Chunk, joined, pack
 from runyard.stores.schema import metric_chunks, metrics
 
-CHUNK = metric_chunks.c["type", "count", "values", "steps", "at"]
+CHUNK = metric_chunks.c["type", "count", "values", "steps", "at", "ranks"]
 _SMALL = 512
 """A chunk below this many points takes the next batch in: a trickle makes no row per point and rewrites little."""
 _NAMES_AT_ONCE = 500
@@ -32,13 +32,13 @@ class PackedBatch:
     summary: NumberSummary
 
 
-def packed_batches(batches: Iterable[MetricBatch]) -> dict[MetricKey, PackedBatch]:
+def packed_batches(batches: Iterable[MetricBatch], rank: int) -> dict[MetricKey, PackedBatch]:
     packed: dict[MetricKey, PackedBatch] = {}
     for batch in batches:
         if not batch.values:
             continue
         key = index_key(batch.name), batch.kind.family.value
-        chunk, summary = pack(batch.values, batch.steps, batch.at), summed_up(batch.values)
+        chunk, summary = pack(batch.values, batch.steps, batch.at, rank), summed_up(batch.values)
         if key in packed:
             chunk, summary = joined(packed[key].chunk, chunk), packed[key].summary.then(summary)
         packed[key] = PackedBatch(batch.name, batch.kind.value, chunk, summary)

@@ -9,7 +9,7 @@ from runyard.stores.column_types import AnyRow
 from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.metric_rows import CHUNK, add_points, packed_batches
-from runyard.stores.packing import Chunk, unpack_steps, unpack_times, unpack_values
+from runyard.stores.packing import Chunk, unpack_ranks, unpack_steps, unpack_times, unpack_values
 from runyard.stores.run_rows import run_key, run_not_found
 from runyard.stores.schema import journals, metric_chunks, metrics, runs
 
@@ -21,9 +21,15 @@ class SqlMetricStore:
         self._database = database
 
     def append(
-        self, run_id: RunId, journal: str, end_offset: int, batches: Sequence[MetricBatch], dropped: int = 0
+        self,
+        run_id: RunId,
+        journal: str,
+        end_offset: int,
+        batches: Sequence[MetricBatch],
+        dropped: int = 0,
+        rank: int = 0,
     ) -> None:
-        packed = packed_batches(batches)
+        packed = packed_batches(batches, rank)
         with self._database.write() as connection:
             run = _locked_run(connection, run_id)
             if not self._advance(connection, run.sequence, journal, end_offset):
@@ -42,14 +48,17 @@ class SqlMetricStore:
             of_run = journals.c.run == run_key(connection, run_id)
             return {row.journal: row.offset for row in connection.execute(select(journals).where(of_run))}
 
-    def series(self, run_id: RunId, name: str | None = None) -> Sequence[MetricSeries]:
+    def series(self, run_id: RunId, name: str | None = None, rank: int | None = None) -> Sequence[MetricSeries]:
         with self._database.read() as connection:
             query = select(*metrics.c["key", "name", "kind"], *CHUNK).join_from(metrics, metric_chunks)
             query = query.where(metrics.c.run == run_key(connection, run_id))
             if name is not None:
                 query = query.where(metrics.c.name_key == index_key(name))
             rows = connection.execute(query.order_by(metrics.c.key, metric_chunks.c.part)).all()
-        return [_series(name, kind, list(found)) for (_, name, kind), found in groupby(rows, lambda row: row[:3])]
+        several = (
+            _series(name, kind, list(found), rank) for (_, name, kind), found in groupby(rows, lambda row: row[:3])
+        )
+        return [one for one in several if one.values]
 
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]:
         columns = metrics.c["name", "kind", "count", "last", "minimum", "maximum"]
@@ -81,7 +90,21 @@ def _locked_run(connection: Connection, run_id: RunId) -> AnyRow:
     return run
 
 
-def _series(name: str, kind: str, rows: Sequence[AnyRow]) -> MetricSeries:
+def _series(name: str, kind: str, rows: Sequence[AnyRow], rank: int | None) -> MetricSeries:
     chunks = [Chunk(*row[3:]) for row in rows]
     type_, values = unpack_values(chunks)
-    return MetricSeries(name, MetricKind(kind), type_, values, unpack_steps(chunks), unpack_times(chunks))
+    steps, at, ranks = unpack_steps(chunks), unpack_times(chunks), unpack_ranks(chunks)
+    chosen = _chosen(at, ranks, rank)
+    if chosen is not None:
+        values = [values[place] for place in chosen]
+        steps, at = [steps[place] for place in chosen], [at[place] for place in chosen]
+    return MetricSeries(name, MetricKind(kind), type_, values, steps, at)
+
+
+def _chosen(at: Sequence[float], ranks: Sequence[int] | None, rank: int | None) -> Sequence[int] | None:
+    """Which points, in which order; None for all of them as they arrived."""
+    if ranks is None:
+        return None if not rank else []
+    if rank is not None:
+        return [place for place, one in enumerate(ranks) if one == rank]
+    return sorted(range(len(at)), key=at.__getitem__)

@@ -14,21 +14,24 @@ _NO_STEP = -(2**63)
 
 @dataclass(frozen=True)
 class Chunk:
-    """Points in the order they arrived. `type` is as in MetricSeries; `steps` is None when no point has one."""
+    """Points in the order they arrived. `type` is as in MetricSeries; `steps` is None when no point has one, `ranks`
+    when all are of rank 0."""
 
     type: str
     count: int
     values: bytes
     steps: bytes | None
     at: bytes
+    ranks: bytes | None = None
 
 
-def pack(values: Sequence[Any], steps: Sequence[int | None], at: Sequence[float]) -> Chunk:
+def pack(values: Sequence[Any], steps: Sequence[int | None], at: Sequence[float], rank: int = 0) -> Chunk:
     packed_steps = None
     if steps.count(None) < len(steps):
         packed_steps = _bytes(array("q", [_NO_STEP if step is None else step for step in steps]))
     type_, packed = _packed_values(values)
-    return Chunk(type_, len(values), packed, packed_steps, _bytes(array("d", at)))
+    ranks = _bytes(array("i", [rank])) * len(values) if rank else None
+    return Chunk(type_, len(values), packed, packed_steps, _bytes(array("d", at)), ranks)
 
 
 def joined(first: Chunk, second: Chunk) -> Chunk:
@@ -41,7 +44,10 @@ def joined(first: Chunk, second: Chunk) -> Chunk:
         values = left[:-1] + b"," + right[1:]
     else:
         values = _bytes(_numbers(type_, [first, second]))
-    return Chunk(type_, first.count + second.count, values, steps, first.at + second.at)
+    ranks = None
+    if first.ranks is not None or second.ranks is not None:
+        ranks = _rank_bytes(first) + _rank_bytes(second)
+    return Chunk(type_, first.count + second.count, values, steps, first.at + second.at, ranks)
 
 
 def common_type(types: Iterable[str]) -> str:
@@ -72,6 +78,13 @@ def unpack_steps(chunks: Sequence[Chunk]) -> Sequence[int | None]:
 
 def unpack_times(chunks: Sequence[Chunk]) -> Sequence[float]:
     return _array("d", b"".join(chunk.at for chunk in chunks))
+
+
+def unpack_ranks(chunks: Sequence[Chunk]) -> Sequence[int] | None:
+    """None when all points are of rank 0."""
+    if all(chunk.ranks is None for chunk in chunks):
+        return None
+    return _array("i", b"".join(map(_rank_bytes, chunks)))
 
 
 def _packed_values(values: Sequence[Any]) -> tuple[str, bytes]:
@@ -108,6 +121,10 @@ def _is_int64(value: Any) -> bool:
 
 def _step_bytes(chunk: Chunk) -> bytes:
     return chunk.steps if chunk.steps is not None else _bytes(array("q", [_NO_STEP])) * chunk.count
+
+
+def _rank_bytes(chunk: Chunk) -> bytes:
+    return chunk.ranks if chunk.ranks is not None else _bytes(array("i", [0])) * chunk.count
 
 
 def _bytes(numbers: "array[Any]") -> bytes:

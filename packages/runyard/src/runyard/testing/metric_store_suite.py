@@ -44,6 +44,22 @@ class MetricStoreSuite:
         assert [series.name for series in store.series(RUN, "a")] == ["a"]
         assert store.series(RUN, "unknown") == []
 
+    def test_points_of_several_ranks_are_merged_by_time_and_told_apart(self, store: MetricStore) -> None:
+        store.append(RUN, "j0", 10, [MetricBatch("loss", MetricKind.SCALAR, [1, 2], [None, 5], [0.0, 2.0])])
+        late = [MetricBatch("loss", MetricKind.SCALAR, [10, 20], [None, 5], [1.0, 3.0])]
+        store.append(RUN, "j1", 10, late, rank=1)
+        [series] = store.series(RUN)
+        assert (list(series.values), list(series.steps)) == ([1, 10, 2, 20], [None, None, 5, 5])
+        assert list(store.series(RUN, "loss", rank=0)[0].values) == [1, 2]
+        [of_one] = store.series(RUN, rank=1)
+        assert (of_one.type, list(of_one.values), list(of_one.at)) == ("i", [10, 20], [1.0, 3.0])
+        assert store.series(RUN, rank=2) == []
+
+    def test_a_metric_of_rank_0_alone_is_nothing_of_the_others(self, store: MetricStore) -> None:
+        store.append(RUN, "j", 10, [scalars("loss", 1.0, 0.5)])
+        assert store.series(RUN, rank=1) == []
+        assert list(store.series(RUN, rank=0)[0].values) == [1.0, 0.5]
+
     @pytest.mark.parametrize(
         ("batches", "type_", "values"),
         [

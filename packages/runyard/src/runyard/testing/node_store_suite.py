@@ -30,6 +30,15 @@ class NodeStoreSuite:
             store.put([held])
         assert store.list("vision") == [held, _node("a", "n2")]
 
+    @pytest.mark.parametrize("gpus", [(), ("0", "3")])
+    def test_the_gpus_of_a_node_are_kept_until_it_is_released(self, store: NodeStore, gpus: tuple[str, ...]) -> None:
+        held = replace(_node("a", "n1"), state=NodeState.RUNNING, run_id=RunId("r1"), gpus=gpus)
+        store.put([held])
+        assert store.list("vision") == [held]
+        [freed] = store.release(RunId("r1"))
+        assert freed.gpus is None
+        assert store.list("vision")[0].gpus is None
+
     def test_no_node_of_eight_writers_is_lost(self, store: NodeStore) -> None:
         race(lambda number: store.put([_node("a", f"n{number}"), _node("a", "shared")]))
         assert [node.name for node in store.list("vision")] == [*(f"n{n}" for n in range(WRITERS)), "shared"]

@@ -16,8 +16,10 @@ router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
 
 
 @router.get("/metrics")
-def get_metrics(services: Use, run_id: str, name: str | None = None, children: bool = False) -> Response:
-    return Bytes(services.metrics.packed(RunId(run_id), name, children=children))
+def get_metrics(
+    services: Use, run_id: str, name: str | None = None, children: bool = False, rank: int | None = None
+) -> Response:
+    return Bytes(services.metrics.packed(RunId(run_id), name, children=children, rank=rank))
 
 
 @router.get("/journals")
@@ -31,7 +33,9 @@ def post_journal(services: Use, run_id: str, journal: str, body: RawBody, offset
 
 
 @router.get("/logs")
-def get_logs(services: Use, run_id: str) -> Response:
+def get_logs(services: Use, who: Who, run_id: str) -> Response:
+    if who.role is Role.NODE:
+        return Json(services.logs.delivered(RunId(run_id)))
     return Json(services.logs.sizes(RunId(run_id)))
 
 
