@@ -6,7 +6,7 @@ import pytest
 
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId
-from runyard.planning.gathered_end import end_report
+from runyard.planning.gathered_end import end_of_one_node, end_report
 from runyard.planning.gathering import Decision, decide, lost_part
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -170,6 +170,23 @@ def test_a_launchers_blame_gets_the_last_lines_from_the_ranks_own_node():
     assert report["error"]["message"] == (
         "User program failed with KeyError: 'x'; rank 2 on node cpu-cluster-1 (127.0.3.3) exited with code 3."
     )
+
+
+def test_one_node_of_several_processes_names_the_rank_too():
+    lines = {"2": {"tail": "Traceback", "raised": "KeyError: 'x'"}}
+    report = {
+        "outcome": "failed",
+        "error": {"code": "UserError", "message": "mpirun failed."},
+        "rank": 2,
+        "exit_code": 1,
+    }
+    told_of = end_of_one_node({**report, "last_lines": lines}, "local")
+    assert told_of["tail"] == "Traceback"
+    assert told_of["error"] == {
+        "code": "UserError",
+        "message": "User program failed with KeyError: 'x'; rank 2 on node local exited with code 1.",
+    }
+    assert end_of_one_node({"outcome": "completed"}, "local") == {"outcome": "completed"}
 
 
 def test_warnings_and_what_was_not_delivered_come_from_all_parts():

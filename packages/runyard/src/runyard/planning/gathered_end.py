@@ -1,12 +1,13 @@
-"""How an attempt on several nodes ended, told as one node's end is told: which rank, where, how, and its last lines."""
+"""How an attempt of several processes ended, told as one process's end is: which rank, where, how, its last lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from runyard.model.parts import Part
 from runyard.planning.gathering import Decision
 
 _OF_THE_CAUSE = ("exit_code", "signal", "oom", "phase", "rank")
+Facts = Mapping[str, Any]
 
 
 def end_report(decision: Decision, parts: Sequence[Part], names: Sequence[str]) -> dict[str, Any]:
@@ -20,50 +21,55 @@ def end_report(decision: Decision, parts: Sequence[Part], names: Sequence[str]) 
     cause = decision.cause
     if cause is None:
         return report
-    facts = {**cause.facts, **_known_elsewhere(cause, parts)}
-    report |= {name: facts.get(name) for name in _OF_THE_CAUSE}
-    report["tail"] = facts.get("tail") or ""
-    report["error"] = {**(facts.get("error") or {}), "message": _message(facts, parts, names, cause.node)}
-    return report
-
-
-def _known_elsewhere(cause: Part, parts: Sequence[Part]) -> dict[str, Any]:
-    """A launcher knows which rank of another node failed; that node knows the rank's last lines."""
-    if cause.facts.get("tail"):
-        return {}
-    rank = str(cause.facts.get("rank"))
-    kept: Mapping[str, str] = next(
-        (part.facts["last_lines"][rank] for part in parts if rank in (part.facts.get("last_lines") or {})), {}
-    )
-    known: dict[str, Any] = {"tail": kept["tail"]} if kept.get("tail") else {}
-    if kept.get("raised"):
-        error = cause.facts.get("error") or {}
-        known["error"] = {**error, "message": f"User program failed with {kept['raised']}"}
-    return known
-
-
-def _message(facts: Mapping[str, Any], parts: Sequence[Part], names: Sequence[str], reporter: int) -> str:
-    said = str((facts.get("error") or {}).get("message") or "").rstrip(".")
+    facts = _with_last_lines(cause.facts, (part.facts for part in parts))
     failed_node = facts.get("failed_node")
-    where = _node(reporter if failed_node is None else int(failed_node), parts, names)
+    where = _node(cause.node if failed_node is None else int(failed_node), parts, names)
+    report |= {name: facts.get(name) for name in _OF_THE_CAUSE}
+    return {**report, "tail": facts.get("tail") or "", "error": _error(facts, where)}
+
+
+def end_of_one_node(report: Facts, name: str) -> dict[str, Any]:
+    """The `ended` report of an attempt that has several processes on one node, with the rank that failed named."""
+    if report.get("outcome") != "failed" or not report.get("error"):
+        return dict(report)
+    facts = _with_last_lines(report, [report])
+    return {**facts, "error": _error(facts, f"node {name}")}
+
+
+def _with_last_lines(cause: Facts, all_facts: Iterable[Facts]) -> dict[str, Any]:
+    """A launcher knows which rank failed; that rank's node knows what it wrote last."""
+    facts, rank = dict(cause), str(cause.get("rank"))
+    if facts.get("tail"):
+        return facts
+    kept: Facts = next((each["last_lines"][rank] for each in all_facts if rank in (each.get("last_lines") or {})), {})
+    if kept.get("tail"):
+        facts["tail"] = kept["tail"]
+    if kept.get("raised"):
+        facts["error"] = {**(facts.get("error") or {}), "message": f"User program failed with {kept['raised']}"}
+    return facts
+
+
+def _error(facts: Facts, where: str) -> dict[str, Any]:
+    error = dict(facts.get("error") or {})
+    return {**error, "message": _message(facts, str(error.get("message") or "").rstrip("."), where)}
+
+
+def _message(facts: Facts, said: str, where: str) -> str:
     if facts.get("outcome") == "canceled":
         return f"{said}."
     if "why" in facts:
         return ": ".join(filter(None, (f"N{where[1:]} was lost", str(facts["why"]).rstrip(".")))) + "."
-    return "; ".join(filter(None, (said, _end_of_rank(facts, where), _log(facts)))) + "."
+    log = f"its log is {facts['log']}" if facts.get("log") else ""
+    return "; ".join(filter(None, (said, _end_of_rank(facts, where), log))) + "."
 
 
-def _end_of_rank(facts: Mapping[str, Any], where: str) -> str:
+def _end_of_rank(facts: Facts, where: str) -> str:
     number, code, rank = facts.get("signal"), facts.get("exit_code"), facts.get("rank")
     if number is None and not code:
         return f"on {where}"
     who = "a process" if rank is None else f"rank {rank}"
     how = f"exited with code {code}" if number is None else f"was killed by signal {number}"
     return f"{who} on {where} {how}"
-
-
-def _log(facts: Mapping[str, Any]) -> str:
-    return f"its log is {facts['log']}" if facts.get("log") else ""
 
 
 def _node(node: int, parts: Sequence[Part], names: Sequence[str]) -> str:
