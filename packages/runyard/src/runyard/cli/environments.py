@@ -35,10 +35,13 @@ def prune(
     older_than_days: Annotated[float, typer.Option("--older-than", min=0, help="Days since last use.")] = 30.0,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Remove environments that no run has used lately. They are built again when a run needs them."""
+    """Remove environments and compiled wheels that no run has used lately. They are built again when one needs them."""
     from runyard.environments.cache import prune as prune_unused
+    from runyard.environments.compiled import CompiledWheels
 
-    removed = prune_unused(home() / "environments", older_than=timedelta(days=older_than_days))
+    root, age = home() / "environments", timedelta(days=older_than_days)
+    removed = prune_unused(root, older_than=age)
+    removed += [f"wheels/{key}" for key in CompiledWheels(root, {}).prune(age)]
     if output is Format.JSON:
         print_json(removed)
         return

@@ -89,8 +89,9 @@ class Construction:
         """Requirements by the keys of the wheels that were installed for them."""
         compiled: dict[str, str] = {}
         options = [line for line in self.spec.requirements if line.startswith("-")]
-        for asked in self.spec.builds:
-            build = source_build(uv.exact(asked, self.spec, self.interpreter), lock)
+        exact = [uv.exact(asked, self.spec, self.interpreter) for asked in self.spec.builds]
+        for requirement in filter(None, exact):
+            build = source_build(requirement, lock)
             if isinstance(build, Unsuited):
                 self.say(build.why)
                 continue

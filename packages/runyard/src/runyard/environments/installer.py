@@ -66,13 +66,14 @@ class Uv:
         self._run(f"installing {wheel.name}", [*command, str(wheel)], spec, say)
 
     def exact(self, requirement: str, spec: EnvironmentSpec, interpreter: Interpreter) -> str:
-        """The requirement with the version that it comes to; as it is where it names one or none at all."""
-        name = requirement_name(requirement)
-        if requirement == name or EXACT.fullmatch(requirement):
+        """The requirement with the version that it comes to, '' where it is not for this Python; as it is where it
+        names a version or none at all."""
+        if requirement == requirement_name(requirement) or EXACT.fullmatch(requirement):
             return requirement
         options = [line for line in spec.requirements if line.startswith("-")]
         alone = replace(spec, requirements=(*options, requirement), constraints=(), choices=(), preferences=())
-        return self._compile(alone, (), interpreter, unheard, deps=False).strip().splitlines()[-1]
+        lines = self._compile(alone, (), interpreter, unheard, deps=False).splitlines()
+        return next((line for line in lines if requirement_name(line)), "")
 
     def _compile(
         self, spec: EnvironmentSpec, choice: Sequence[str], interpreter: Interpreter, say: Say, *, deps: bool = True

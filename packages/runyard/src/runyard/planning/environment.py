@@ -8,7 +8,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
 from runyard.planning.replacements import pin_framework, replace_dead_names
-from runyard.planning.source_builds import HOROVOD, HOROVOD_COMPANY, wants_horovod
+from runyard.planning.source_builds import HOROVOD, company_of, wants_horovod
 
 # Old source packages import pkg_resources while they build, TensorBoard does when it starts; setuptools 81 is without.
 WITH_PKG_RESOURCES = "setuptools<81"
@@ -16,6 +16,7 @@ BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
 LAST_OF_THE_OLD_PYTHONS = (3, 8)
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
+EXTRAS_AND_SPACES = re.compile(r"\[[^\]]*\]|\s")
 
 
 def plan_environment(
@@ -42,7 +43,7 @@ def plan_environment(
         spec = _with_framework(estimator, wishes, gpu_present, mpi)
     else:
         spec = _as_wished(wishes, mpi)
-    return _with_horovod(spec, own_horovod, mpi)
+    return _with_builds(spec, own_horovod, mpi)
 
 
 def uses_mpi(definition: Mapping[str, Any]) -> bool:
@@ -89,21 +90,18 @@ def _taken_out(wishes: Wishes, name: str) -> list[str]:
     return found
 
 
-def _with_horovod(spec: EnvironmentSpec, own: Sequence[str], mpi: bool) -> EnvironmentSpec:
+def _with_builds(spec: EnvironmentSpec, own: Sequence[str], mpi: bool) -> EnvironmentSpec:
     """Horovod fits the framework it was compiled beside and no other: it comes last, built against the rest."""
     packages = [*spec.requirements, *(line for choice in spec.choices for line in choice)]
-    if not own and not (mpi and wants_horovod(packages)):
-        return spec
+    builds, notes = [*spec.builds], [*spec.notes]
+    if own:
+        builds.append(EXTRAS_AND_SPACES.sub("", own[-1].partition(";")[0]))
+    elif mpi and wants_horovod(packages):
+        builds.append(HOROVOD)
+        notes.append("Added for MPI: Horovod, compiled against the framework.")
     there = set(map(requirement_name, packages))
-    company = [line for line in HOROVOD_COMPANY if requirement_name(line) not in there]
-    asked = [re.sub(r"\[[^\]]*\]| ", "", line.partition(";")[0]) for line in own]
-    notes = () if own else ("Added for MPI: Horovod, compiled against the framework.",)
-    return replace(
-        spec,
-        requirements=(*spec.requirements, *company),
-        builds=tuple(asked[-1:]) or (HOROVOD,),
-        notes=(*spec.notes, *notes),
-    )
+    company = [line for line in company_of(builds) if requirement_name(line) not in there]
+    return replace(spec, requirements=(*spec.requirements, *company), builds=tuple(builds), notes=tuple(notes))
 
 
 def _wished_python(version: str) -> str:
@@ -122,6 +120,7 @@ def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
     python, is_exact = _wished_python(wishes.python), False
     notes, preferences, company = list(wishes.notes), list[str](), list[str]()
     links: tuple[tuple[str, str], ...] = ()
+    builds: list[str] = []
     for line in wishes.requirements:
         chosen = recipe_of(line)
         if chosen is None:
@@ -131,6 +130,7 @@ def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
         # conda put pip and setuptools into every environment, and old releases use them.
         company += [one for one in chosen.packages if requirement_name(one) in ("pip", "setuptools")]
         company += chosen.mpi_packages if mpi else ()
+        builds += _mpi_builds(chosen, wishes) if mpi else ()
         if _is_too_new(python, chosen.pythons):
             notes.append(f"'{line}' cannot be had for Python {python}; {' or '.join(chosen.pythons)} is taken.")
             python, is_exact = ",".join(chosen.pythons), True
@@ -145,9 +145,14 @@ def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
         ),
         build_constraints=BUILD_CONSTRAINTS,
         preferences=tuple(line for line in dict.fromkeys(preferences) if requirement_name(line) not in pinned),
+        builds=tuple(dict.fromkeys(builds)),
         library_links=links,
         notes=tuple(notes),
     )
+
+
+def _mpi_builds(chosen: Recipe, wishes: Wishes) -> tuple[str, ...]:
+    return tuple(line for line in chosen.mpi_builds if requirement_name(line) not in wishes.names())
 
 
 def _is_too_new(python: str, supported: tuple[str, ...]) -> bool:
@@ -184,6 +189,7 @@ def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: b
         ),
         build_constraints=BUILD_CONSTRAINTS,
         choices=choices,
+        builds=_mpi_builds(chosen, wishes) if mpi else (),
         notes=tuple(notes),
     )
 

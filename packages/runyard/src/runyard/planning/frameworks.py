@@ -27,6 +27,8 @@ class Recipe:
     """Names that stand for the framework: a user's package of that name replaces it."""
     constraints: tuple[str, ...] = ()
     mpi_packages: tuple[str, ...] = ()
+    mpi_builds: tuple[str, ...] = ()
+    """What is compiled against MPI for it."""
     library_links: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -45,6 +47,7 @@ def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
         replaced_by=frozenset({table["package"], *table["aliases"]}),
         constraints=tuple(rule.get("constraints", ())),
         mpi_packages=tuple(rule.get("mpi", ())),
+        mpi_builds=tuple(rule.get("mpi_builds", ())),
         library_links=tuple((old, new) for old, new in rule.get("library_links", {}).items()),
         notes=notes,
     )

@@ -46,10 +46,13 @@ class _Framework:
 
 
 HOROVOD = "horovod"
-HOROVOD_COMPANY = (
-    "pip", "wheel", "cffi", "psutil", "cloudpickle", "pyyaml", "six", "packaging",
-    "setuptools<60; python_version < '3.8'", "setuptools<81; python_version >= '3.8'",
-)  # fmt: skip
+BUILD_COMPANY = (
+    "pip",
+    "wheel",
+    "setuptools<60; python_version < '3.8'",
+    "setuptools<81; python_version >= '3.8'",
+)
+HOROVOD_COMPANY = ("cffi", "psutil", "cloudpickle", "pyyaml", "six", "packaging")
 FRAMEWORKS = (
     _Framework(
         ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow", "tf-nightly"),
@@ -69,15 +72,22 @@ CXX17 = tuple(
 def source_build(requirement: str, lock: str) -> SourceBuild | Unsuited:
     """How to build what is asked for into the environment of that lock; `requirement` has an exact version or none."""
     if requirement_name(requirement) != HOROVOD:
-        return SourceBuild(requirement)
+        return SourceBuild(requirement, needs_mpi=True)
     found = _frameworks_of(lock)
-    if "==" not in requirement:
+    if requirement == HOROVOD:
         suited = _suited(found)
         if not suited:
             beside = " and ".join(f"{name} {version}" for _, name, version in found) or "no TensorFlow and no torch"
             return Unsuited(f"Horovod is left out: no release of it suits {beside}. MPI itself works without it.")
         requirement = f"{HOROVOD}=={suited}"
     return _horovod(requirement, found)
+
+
+def company_of(builds: Sequence[str]) -> tuple[str, ...]:
+    """What must be in the environment for these to be built there, and to run."""
+    if not builds:
+        return ()
+    return (*BUILD_COMPANY, *(HOROVOD_COMPANY if HOROVOD in map(requirement_name, builds) else ()))
 
 
 def wants_horovod(packages: Sequence[str]) -> bool:
