@@ -1,0 +1,141 @@
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from runyard.engines.ray.placements import Placement, Placements
+from runyard.engines.ray.ray_cluster import RayCluster
+from runyard.engines.ray.state import ClusterState, RayNode
+from runyard.errors import EngineError, Json
+from runyard.model.plan import LaunchPlan
+from runyard.planning.plan_json import plan_to_json
+from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
+
+_MOST_NODES = 10_000
+_START_SECONDS = 30.0
+_AWAY_SECONDS = 300.0
+"""Raylets whose head is gone end themselves after a minute, unless told otherwise, and our agents with them."""
+
+
+class RayEngine:
+    """Supervisors on the nodes of a Ray cluster, which share no files with the service.
+
+    An attempt is found again by its id: on which nodes it was started lies in the service's home, and what runs
+    there in the homes of the nodes.
+    """
+
+    def __init__(self, cluster: RayCluster, placements: Placements, service_facts: Callable[[], Json]) -> None:
+        """`service_facts`: url and ca by which nodes reach the service."""
+        self._cluster, self._placements, self._service_facts = cluster, placements, service_facts
+        self.capabilities = Capabilities(_MOST_NODES, shares_files=False)
+
+    def submit(self, plan: LaunchPlan) -> Ticket:
+        placement = self._placements.find(plan.attempt_id) or self._place(plan)
+        service = self._service_facts()
+        requests = []
+        for index, (part, node) in enumerate(placement.parts()):
+            body = plan_to_json(replace(plan, node=index))
+            requests.append((node, {"op": "start", "part": part, "plan": body, "service": service}))
+        answers = self._cluster.ask(requests, seconds=_START_SECONDS)
+        state = self._cluster.look()
+        for (node, _), answer in zip(requests, answers, strict=True):
+            # What was to run on a node that is gone meanwhile is found lost; the others have been started.
+            if isinstance(answer, EngineError) and _is_there(state, node):
+                raise answer
+        return ticket_for(plan.attempt_id, len(plan.nodes))
+
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+        if not tickets:
+            return {}
+        placements = {ticket: self._placements.find(_attempt(ticket)) for ticket in tickets}
+        if self._cluster.link.away_seconds() > _AWAY_SECONDS:
+            why = f"The Ray cluster at {self._cluster.link.address} has not answered for {_AWAY_SECONDS:.0f} s."
+            return {ticket: _all_gone(placement, why) for ticket, placement in placements.items()}
+        state = self._cluster.look()
+        phases = self._phases(state, [found for found in placements.values() if found is not None])
+        return {
+            ticket: [Observed(PartPhase.LOST)]
+            if placement is None
+            else [_observed(state, node, phases.get(part)) for part, node in placement.parts()]
+            for ticket, placement in placements.items()
+        }
+
+    def recover(self, ticket: Ticket, node: int) -> None:
+        placement = self._placements.find(_attempt(ticket))
+        if placement is not None:
+            part, place = placement.parts()[node]
+            (answer,) = self._cluster.ask([(place, {"op": "recover", "part": part})])
+            if isinstance(answer, EngineError):
+                raise answer
+
+    def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
+        placement = self._placements.find(_attempt(ticket))
+        if placement is None:
+            return
+        state = self._cluster.look()
+        request = {"op": "cancel", "grace": grace.total_seconds(), "end_as": end_as}
+        asked = [(node, {**request, "part": part}) for part, node in placement.parts() if _is_there(state, node)]
+        failures = [answer for answer in self._cluster.ask(asked) if isinstance(answer, EngineError)]
+        if failures:
+            raise failures[0]
+
+    def _place(self, plan: LaunchPlan) -> Placement:
+        """The nodes that the run holds; for what holds none, any that is there."""
+        state = self._cluster.look()
+        gang = state.gang_of(plan.run_id)
+        if gang is not None and gang.is_ready and len(gang.node_ids) == len(plan.nodes):
+            nodes = [state.node(node_id) for node_id in gang.node_ids]
+        elif plan.kind == "prepare":
+            nodes = [_least_busy(state)]
+        else:
+            raise EngineError(f"Run {plan.run_id} holds no nodes of the Ray cluster at {self._cluster.link.address}.")
+        placement = Placement(plan.attempt_id, plan.run_id, tuple(node for node in nodes if node is not None))
+        self._placements.keep(placement)
+        return placement
+
+    def _phases(self, state: ClusterState, placements: Sequence[Placement]) -> dict[str, PartPhase]:
+        """Of the parts on nodes that are there. Raises EngineError when one of those nodes does not answer."""
+        by_node: dict[str, list[str]] = defaultdict(list)
+        places: dict[str, RayNode] = {}
+        for placement in placements:
+            for part, node in placement.parts():
+                if _is_there(state, node):
+                    by_node[node.id].append(part)
+                    places[node.id] = node
+        asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
+        found: dict[str, PartPhase] = {}
+        for answer in self._cluster.ask(asked) if asked else ():
+            if isinstance(answer, EngineError):
+                raise answer
+            found.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
+        return found
+
+
+def _is_there(state: ClusterState, node: RayNode) -> bool:
+    found = state.node(node.id)
+    return found is not None and found.is_alive
+
+
+def _observed(state: ClusterState, node: RayNode, phase: PartPhase | None) -> Observed:
+    if phase is not None:
+        return Observed(phase)
+    known = state.node(node.id)
+    said = f" Ray says: {known.why}" if known is not None and known.why else ""
+    return Observed(PartPhase.GONE, f"Node {node.name} ({node.address}) has left the Ray cluster.{said}")
+
+
+def _all_gone(placement: Placement | None, why: str) -> list[Observed]:
+    return [Observed(PartPhase.GONE, why)] * (1 if placement is None else len(placement.nodes))
+
+
+def _least_busy(state: ClusterState) -> RayNode:
+    """A worker before the head, since building takes a machine's cores."""
+    held = [node_id for gang in state.gangs for node_id in gang.node_ids]
+    living = [node for node in state.nodes if node.is_alive and not node.is_leaving]
+    if not living:
+        raise EngineError("The Ray cluster has no living node.")
+    return min(living, key=lambda node: (node.is_head, held.count(node.id)))
+
+
+def _attempt(ticket: Ticket) -> str:
+    return ticket.partition("*")[0]

@@ -1,0 +1,61 @@
+"""What belongs to a service on a Ray cluster carries the service's id, so that two services never meet."""
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+NAMESPACE = "runyard"
+_SERVICE_ID = re.compile(r"[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class GangName:
+    """Of the placement group of one run."""
+
+    service: str
+    workspace: str
+    cluster: str
+    run_id: str
+
+    def __str__(self) -> str:
+        words = (self.service, self.workspace, self.cluster, self.run_id)
+        return "runyard/gang/" + "/".join(quote(word, safe="") for word in words)
+
+
+def parse_gang(text: str) -> GangName | None:
+    """None for the name of anything else."""
+    words = [unquote(word) for word in text.split("/")]
+    return GangName(*words[2:]) if len(words) == 6 and words[:2] == ["runyard", "gang"] else None
+
+
+def agent_name(service: str, version: str, node_id: str) -> str:
+    """Another version has other actors: a warm one goes on running the code that it was started with."""
+    return f"runyard/agent/{service}/{version}/{node_id}"
+
+
+def holder_name(gang: str, bundle: int) -> str:
+    return f"{gang}/gpus/{bundle}"
+
+
+def service_id(home: Path) -> str:
+    """Random, made once a home. Safe when two ask at the same time."""
+    place = home / "service-id"
+    while True:
+        try:
+            found = place.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            found = ""
+        if _SERVICE_ID.fullmatch(found):
+            return found
+        beside = home / f".service-id.{os.getpid()}.{secrets.token_hex(4)}"
+        beside.write_text(secrets.token_hex(6), encoding="ascii")
+        try:
+            place.unlink(missing_ok=True) if found else None
+            os.link(beside, place)
+        except FileExistsError:
+            continue
+        finally:
+            beside.unlink(missing_ok=True)
