@@ -140,6 +140,11 @@ class LaunchPlan:
     def here(self) -> NodePlan:
         return self.nodes[self.node]
 
+    @property
+    def is_distributed(self) -> bool:
+        """Whether several processes share the run."""
+        return len(self.nodes) > 1 or len(self.here.processes) > 1 or bool(self.here.ranks)
+
 
 def part_name(attempt_id: AttemptId, node: int) -> str:
     """Attempts end in a number, so this is no other attempt's name."""

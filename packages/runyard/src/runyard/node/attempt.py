@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, Json
-from runyard.model.plan import part_name
+from runyard.model.plan import LaunchPlan, part_name
 from runyard.node.processes import ProcessId
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
@@ -38,6 +38,16 @@ class AttemptFolder:
         self.node_log = self.std / "65_job_prep.txt"
         """What the node has to say about the run's preparation and data; shown in the run's history."""
         self.supervisor_log = self.root / "supervisor.log"
+        self.rank_file = self.root / "rank.json"
+        """What the ranks that a launcher starts on this node need to know."""
+
+    @classmethod
+    def of_plan(cls, home: Path, plan: LaunchPlan) -> "AttemptFolder":
+        """Its node's own log is named after the node where the run has several: no two write one log of a run."""
+        folder = cls(home, plan.part)
+        if len(plan.nodes) > 1:
+            folder.node_log = folder.std / f"65_job_prep-{plan.here.name or plan.node}.txt"
+        return folder
 
     def exists(self) -> bool:
         """True once the plan is here and until the end has been acknowledged."""

@@ -1,6 +1,8 @@
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -9,21 +11,49 @@ from runyard.model.files import FileEntry
 from runyard.node.service_client import ServiceClient, patiently, quoted
 from runyard.ports.blobs import BlobStore
 
+_CONNECTIONS = 8
+_SMALL_BYTES = 1 << 20
 
-def place_code(entries: Sequence[FileEntry], work: Path, blobs: BlobStore, client: ServiceClient) -> None:
-    """Copy a snapshot into the run's folder: from this machine's disk where it lies there, else over the wire.
+
+def place_files(
+    entries: Sequence[FileEntry], work: Path, blobs: BlobStore | None, connect: Callable[[], ServiceClient]
+) -> None:
+    """Copy files into the run's folder: from this machine's disk where they lie there, else over the wire, several
+    at once. Raises RunyardError.
 
     They are copies, never links: a script may change its own files. Placing twice is harmless.
     """
-    for entry in entries:
-        target = work / _inside(entry.path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source = blobs.local_path(entry.sha256)
-        if source is not None:
-            shutil.copyfile(source, target)
-        else:
-            patiently(partial(client.download, f"/blobs/{quoted(entry.sha256)}", target))
+    targets = [(entry, work / _inside(entry.path)) for entry in entries]
+    for folder in {target.parent for _, target in targets}:
+        folder.mkdir(parents=True, exist_ok=True)
+    missing = []
+    for entry, target in targets:
+        source = blobs.local_path(entry.sha256) if blobs is not None else None
+        if source is None:
+            missing.append((entry, target))
+            continue
+        shutil.copyfile(source, target)
         os.chmod(target, entry.mode | 0o600)
+    if missing:
+        _fetch_all(missing, connect)
+
+
+def _fetch_all(missing: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
+    lanes = [missing[start::_CONNECTIONS] for start in range(min(_CONNECTIONS, len(missing)))]
+    with ThreadPoolExecutor(max_workers=len(lanes)) as at_once:
+        for done in [at_once.submit(_fetch, lane, connect) for lane in lanes]:
+            done.result()
+
+
+def _fetch(lane: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
+    with closing(connect()) as client:
+        for entry, target in lane:
+            address = f"/blobs/{quoted(entry.sha256)}"
+            if entry.size > _SMALL_BYTES:
+                patiently(partial(client.download, address, target))
+            else:
+                target.write_bytes(patiently(partial(client.call, "GET", address)))
+            os.chmod(target, entry.mode | 0o600)
 
 
 def _inside(path: str) -> PurePosixPath:

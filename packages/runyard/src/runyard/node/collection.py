@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from runyard.model.plan import LaunchPlan
 from runyard.model.runs import RunId
 from runyard.node.attempt import AttemptFolder
 from runyard.node.courier import Courier, Parcel, files_below, is_sendable
@@ -19,9 +20,11 @@ class Collection:
     """Finds what a run writes, as it is written, and hands it on: raw logs, journals, uploads, ./logs and ./outputs."""
 
     def __init__(
-        self, folder: AttemptFolder, run_id: RunId, watcher: Watcher, deliveries: Deliveries, courier: Courier
+        self, folder: AttemptFolder, plan: LaunchPlan, watcher: Watcher, deliveries: Deliveries, courier: Courier
     ) -> None:
-        self._folder, self._run_id = folder, run_id
+        self._folder, self._run_id = folder, plan.run_id
+        self._logs_of_node = f"{LOGS}/node_{plan.node}" if plan.node else LOGS
+        """Two nodes never write one growing log, whatever their scripts call it."""
         self._watcher, self._deliveries, self._courier = watcher, deliveries, courier
         self._due: dict[Path, float] = {}
         self._offered: set[Path] = set()
@@ -53,7 +56,7 @@ class Collection:
             self._rescan_at = now() + _RESCAN_SECONDS
             self.sweep()
         for name in self._deliveries.logs.rewritten:
-            self._due[self._folder.work / name] = now()
+            self._due[self._folder.work / LOGS / name.removeprefix(f"{self._logs_of_node}/")] = now()
         self._deliveries.logs.rewritten.clear()
         resting = [path for path, due in self._due.items() if due <= now()]
         for path in resting:
@@ -93,7 +96,7 @@ class Collection:
             self._watcher.watch_tree(path, self._log_changed)
 
     def _log_changed(self, path: Path, change: Change) -> None:
-        name = path.relative_to(self._folder.work).as_posix()
+        name = f"{self._logs_of_node}/{path.relative_to(self._folder.work / LOGS).as_posix()}"
         known = self._deliveries.logs.files.find(name)
         if known is not None and known.was_rewritten:
             self._output_changed(path, change)
@@ -112,7 +115,10 @@ class Collection:
         if path.is_relative_to(self._folder.uploads):
             run_id, *rest = path.relative_to(self._folder.uploads).parts
             return Parcel(RunId(run_id), self._folder.uploads / run_id, "/".join(rest), remove_after=True)
-        return Parcel(self._run_id, self._folder.work, path.relative_to(self._folder.work).as_posix())
+        name = path.relative_to(self._folder.work).as_posix()
+        of_logs = name.startswith(f"{LOGS}/")
+        other_name = name.replace(LOGS, self._logs_of_node, 1) if of_logs and self._logs_of_node != LOGS else ""
+        return Parcel(self._run_id, self._folder.work, name, other_name=other_name)
 
     def _begin_flush(self, path: Path) -> None:
         self._flushes.append((path, lambda: False))

@@ -1,13 +1,14 @@
 import hashlib
+import io
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
-from runyard.errors import BlobsMissing, Json, RunyardError
+from runyard.errors import AttemptOver, BlobsMissing, Json, RunyardError
 from runyard.model.runs import RunId
 from runyard.node.event_loop import now
 from runyard.node.service_client import (
@@ -19,17 +20,19 @@ from runyard.node.service_client import (
 )
 
 _BATCH_FILES, _BATCH_BYTES = 1000, 256 << 20
+_SMALL_BYTES, _PACK_BYTES = 1 << 20, 8 << 20
 _PATIENCE_WHEN_FULL_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """A file for a run's history. `path` is relative to `root` and is its name there."""
+    """A file for a run's history. `path` is relative to `root`, and its name there unless it has another."""
 
     run_id: RunId
     root: Path
     path: str
     remove_after: bool = False
+    other_name: str = ""
 
     @property
     def file(self) -> Path:
@@ -49,18 +52,19 @@ class Courier:
 
     A file is sent again only when it changed since. `wake` is called after every batch. Once `is_final` is set,
     nobody can change the files any more, so the service may link them; one that no disk space was found for in a
-    while all the same is left out, and named in `refused` like any other.
+    while all the same is left out, and named in `refused` like any other. `is_over` turns true when the service
+    takes nothing of the attempt any more.
     """
 
-    def __init__(self, client: ServiceClient, wake: Callable[[], None]) -> None:
-        self._client, self._wake = client, wake
+    def __init__(self, client: ServiceClient, wake: Callable[[], None], *, by_path: bool) -> None:
+        """`by_path`: the service sees this disk, so it is told where the files lie."""
+        self._client, self._wake, self._by_path = client, wake, by_path
         self._waiting: dict[Parcel, None] = {}
         self._sent: dict[Parcel, Mark] = {}
         self._change = threading.Condition()
         self._is_busy = False
-        self._shares_files: bool | None = None
         self.refused: dict[str, str] = {}
-        self.is_final = False
+        self.is_final = self.is_over = False
         self._full_since: float | None = None
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
         self._started = False
@@ -99,12 +103,21 @@ class Courier:
             try:
                 self._deliver(batch)
                 pause, self._full_since = FIRST_PAUSE_SECONDS, None
+            except AttemptOver:
+                self._give_up()
+                return
             except ServiceAway as e:
                 batch = self._without_hopeless(batch) if e.is_full else batch
                 with self._change:
                     self._waiting = {**dict.fromkeys(batch), **self._waiting}
                     self._change.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _give_up(self) -> None:
+        with self._change:
+            self.is_over, self._is_busy = True, False
+            self._waiting.clear()
+        self._wake()
 
     def _without_hopeless(self, batch: dict[Parcel, Mark]) -> dict[Parcel, Mark]:
         """Room for the others, when the run has ended and the service's disk stays full: first the largest goes."""
@@ -122,7 +135,7 @@ class Courier:
             first = next(iter(batch), parcel)
             if len(batch) >= _BATCH_FILES or room <= 0:
                 break
-            if (parcel.run_id, parcel.root) != (first.run_id, first.root):
+            if _kind(parcel) != _kind(first):
                 continue
             del self._waiting[parcel]
             mark = _mark(parcel)
@@ -137,11 +150,14 @@ class Courier:
         parcels = list(batch)
         try:
             self._send(parcels)
+        except AttemptOver:
+            raise
         except RunyardError as e:
             self._deliver_halves(batch, e)
             return
         self._sent.update(batch)
         for parcel in parcels:
+            self.refused.pop(parcel.path, None)
             if parcel.remove_after:
                 parcel.file.unlink(missing_ok=True)
 
@@ -160,7 +176,7 @@ class Courier:
 
     def _send(self, parcels: list[Parcel]) -> None:
         address = f"/runs/{quoted(parcels[0].run_id)}/files"
-        if self._by_path():
+        if self._by_path and not parcels[0].other_name:
             paths = [parcel.path for parcel in parcels]
             body: Json = {"root": str(parcels[0].root), "paths": paths, "are_final": self.is_final}
             self._client.ask("POST", f"{address}/adopt", body)
@@ -172,16 +188,26 @@ class Courier:
             self._send_blobs(parcels, entries, set(e.facts["sha256"]))
             self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
 
-    def _by_path(self) -> bool:
-        if self._shares_files is None:
-            self._shares_files = bool(self._client.ask("GET", "/health").get("shares_files"))
-        return self._shares_files
-
     def _send_blobs(self, parcels: list[Parcel], entries: list[list[str | int]], missing: set[str]) -> None:
+        """Small ones many in a request: a folder of checkpoints must not cost a round trip for each file."""
+        pack, room = bytearray(), _PACK_BYTES
         for parcel, (_, sha256, size, _) in zip(parcels, entries, strict=True):
-            if sha256 in missing:
+            if sha256 not in missing:
+                continue
+            missing.discard(str(sha256))
+            if int(size) > _SMALL_BYTES:
                 with parcel.file.open("rb") as file:
-                    self._client.call("PUT", f"/blobs/{sha256}", file, size=int(size))
+                    measured = cast("IO[bytes]", _Beginning(file, int(size)))
+                    self._client.call("PUT", f"/blobs/{sha256}", measured, size=int(size))
+                continue
+            content = parcel.file.read_bytes()
+            pack += f"{hashlib.sha256(content).hexdigest()} {len(content)}\n".encode() + content
+            room -= len(content)
+            if room < 0:
+                self._client.call("POST", "/blobs/pack", bytes(pack))
+                pack, room = bytearray(), _PACK_BYTES
+        if pack:
+            self._client.call("POST", "/blobs/pack", bytes(pack))
 
 
 def files_below(run_id: RunId, root: Path, folder: str, *, remove_after: bool = False) -> Iterator[Parcel]:
@@ -212,6 +238,26 @@ def is_sendable(file: Path, root: Path) -> bool:
         return False
 
 
+class _Beginning(io.RawIOBase):
+    """The first bytes of a file that may have grown since it was measured."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._left = file, size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(piece)
+        return piece
+
+
+def _kind(parcel: Parcel) -> tuple[RunId, Path, bool]:
+    """Only those of one kind go in one request."""
+    return parcel.run_id, parcel.root, bool(parcel.other_name)
+
+
 def _mark(parcel: Parcel) -> Mark | None:
     try:
         found = os.stat(parcel.file)
@@ -227,4 +273,4 @@ def _entry(parcel: Parcel) -> list[str | int]:
             digest.update(piece)
             size += len(piece)
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-    return [parcel.path, digest.hexdigest(), size, mode]
+    return [parcel.other_name or parcel.path, digest.hexdigest(), size, mode]

@@ -1,8 +1,8 @@
 from collections import deque
 from collections.abc import Callable
 
-from runyard.errors import Json, RunyardError
-from runyard.model.runs import AttemptId, RunId
+from runyard.errors import AttemptOver, Json, RunyardError
+from runyard.model.plan import LaunchPlan
 from runyard.node.event_loop import now
 from runyard.node.journals import JournalShipping
 from runyard.node.logs import LogShipping
@@ -21,16 +21,14 @@ _REST_SECONDS = 0.02
 class Deliveries:
     """Reports, logs and journals on their way to the service, tried again for as long as it takes.
 
-    `on_cancel` is called when the service answers a report with the wish to stop. While a script prints line by
-    line, lines are gathered for a moment and sent together, unless `is_in_haste`.
+    `on_stop` is called with what the part shall end as when the service answers a report with the wish to stop.
+    While a script prints line by line, lines are gathered for a moment and sent together, unless `is_in_haste`.
     """
 
-    def __init__(
-        self, run_id: RunId, attempt_id: AttemptId, client: ServiceClient, on_cancel: Callable[[], None]
-    ) -> None:
-        self._client, self._on_cancel = client, on_cancel
-        self._address = f"/attempts/{quoted(attempt_id)}/report"
-        self.logs, self.journals = LogShipping(run_id), JournalShipping()
+    def __init__(self, plan: LaunchPlan, client: ServiceClient, on_stop: Callable[[str], None]) -> None:
+        self._client, self._on_stop, self._node = client, on_stop, plan.node
+        self._address = f"/attempts/{quoted(plan.attempt_id)}/report"
+        self.logs, self.journals = LogShipping(plan.run_id), JournalShipping()
         self._reports: deque[Json] = deque()
         self._pause, self._retry_at, self._away_since = FIRST_PAUSE_SECONDS, 0.0, 0.0
         self._must_resume = False
@@ -40,7 +38,7 @@ class Deliveries:
 
     def report(self, state: str, **facts: object) -> None:
         """Reports arrive in the order they were made."""
-        self._reports.append({"state": state, "node": 0, **facts})
+        self._reports.append({"state": state, "node": self._node, **facts})
 
     def resume_from_service(self) -> None:
         """Ask first what an earlier supervisor has delivered."""
@@ -62,7 +60,7 @@ class Deliveries:
         self._retry_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
 
     def ship(self) -> None:
-        """One round: waiting reports, then a piece of every log and journal that has more."""
+        """One round: waiting reports, then pieces of logs and journals that have more. Raises AttemptOver."""
         has_lines = self.logs.files.pending or self.journals.files.pending
         try:
             self._ship()
@@ -89,11 +87,13 @@ class Deliveries:
     def _send_report(self, body: Json) -> None:
         try:
             answer = self._client.ask("POST", self._address, body)
+        except AttemptOver:
+            raise
         except RunyardError:
             # Refused for good: the run was deleted, or has ended in another way. The logs still count.
             return
         if answer.get("cancel"):
-            self._on_cancel()
+            self._on_stop(answer.get("end_as") or "canceled")
 
     def _note_return(self) -> None:
         if self._away_since and now() - self._away_since > _NOTED_AFTER_SECONDS:

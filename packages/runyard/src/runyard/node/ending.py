@@ -2,6 +2,7 @@ import os
 import re
 import signal
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from runyard.errors import Json
@@ -25,11 +26,28 @@ class Ending:
     rank: int = 0
     tail: str = ""
     warnings: list[str] = field(default_factory=list)
+    failed_at: str | None = None
+    """When the process that failed was seen to end: the report comes after the logs."""
+    log: str = ""
+    """Of the process that failed."""
+    failed_node: int | None = None
+    """Where it was, if not here."""
+    exits: dict[str, list[int | None]] = field(default_factory=dict)
+    """Exit code and signal of each rank as far as they are known."""
+    last_lines: dict[str, Json] = field(default_factory=dict)
+    """Of ranks that a launcher on another node answers for."""
+    lost: bool = False
+    """The supervisor was killed, so nobody knows how the processes would have ended."""
 
 
 def canceled(phase: str, why: str = "") -> Ending:
     error = {"code": "UserError", "message": why} if why else None
     return Ending("canceled", phase, error=error)
+
+
+def as_told(end_as: str, phase: str) -> Ending:
+    """The end of a part that was told to stop, which has no error of its own."""
+    return Ending(end_as, phase, exit_code=0 if end_as == "completed" else None)
 
 
 def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
@@ -53,6 +71,7 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, 
     ending = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
     if code == 0:
         return ending
+    ending.failed_at = datetime.now(UTC).isoformat()
     ending.tail = "\n".join(tail.splitlines()[-_TAIL_LINES:])
     if code < 0:
         ending.signal, ending.exit_code = -code, 128 - code
@@ -67,6 +86,12 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, 
         message = f"{message.rstrip('.')}. There is no space left on the node's disk: free some, or write less."
     ending.error = {"code": "UserError", "message": message}
     return ending
+
+
+def last_lines_of(log: Path) -> Json:
+    """The last lines of a rank's log, and what was raised last in it."""
+    tail = last_of(log)
+    return {"tail": "\n".join(tail.splitlines()[-_TAIL_LINES:]), "raised": last_raised(tail)}
 
 
 def last_raised(text: str) -> str:
@@ -109,6 +134,23 @@ def _named(number: int) -> str:
         return f"{number} ({signal.Signals(number).name})"
     except ValueError:
         return f"{number} (an unnamed signal)"
+
+
+def name_rank(ending: Ending, node: str) -> None:
+    """Say in the error which of several processes it was."""
+    if ending.error is not None:
+        where = f" on node {node}" if node else ""
+        said = ending.error["message"].rstrip(".")
+        ending.error["message"] = f"{said}; it was rank {ending.rank}{where}, whose log is {ending.log}."
+
+
+def said_of_rank(ending: Ending, raised: str) -> str:
+    """The error of a rank whose wait status nobody here has."""
+    if raised:
+        return f"User program failed with {raised}"
+    if ending.signal is not None:
+        return _killed(ending.signal, oom=False)
+    return f"User program failed with exit code {ending.exit_code}."
 
 
 def _killed(number: int, oom: bool) -> str:

@@ -19,6 +19,7 @@ class EventLoop:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._exit_status: dict[int, int] = {}
+        self._on_exit: dict[int, Callable[[int], None]] = {}
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -47,6 +48,11 @@ class EventLoop:
         """The wait status of a child that has ended."""
         return self._exit_status.get(pid)
 
+    def on_exit(self, pid: int, callback: Callable[[int], None]) -> None:
+        """Call it, once, with the wait status of this child when it has ended, from within a wait."""
+        self._on_exit[pid] = callback
+        self.wake()
+
     def has_children(self) -> bool:
         """Whether any child is left, adopted orphans included."""
         return self._reap()
@@ -58,6 +64,8 @@ class EventLoop:
         except BlockingIOError:
             pass
         self._reap()
+        for pid in [pid for pid in self._on_exit if pid in self._exit_status]:
+            self._on_exit.pop(pid)(self._exit_status[pid])
 
     def _reap(self) -> bool:
         while True:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from runyard.errors import Conflict, RunyardError
+from runyard.errors import AttemptOver, Conflict, RunyardError
 from runyard.node.growing_file import GrowingFile, GrowingFiles
 from runyard.node.service_client import ServiceClient, quoted
 
@@ -46,6 +46,8 @@ class JournalShipping:
         try:
             client.call("POST", address, piece)
             journal.advance(piece)
+        except AttemptOver:
+            raise
         except Conflict:
             self.resume(client)
         except RunyardError as e:

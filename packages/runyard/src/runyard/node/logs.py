@@ -1,9 +1,11 @@
-from runyard.errors import Conflict, NotFound
+from runyard.errors import AttemptOver, Conflict, NotFound
 from runyard.model.runs import RunId
+from runyard.node.event_loop import now
 from runyard.node.growing_file import GrowingFile, GrowingFiles
 from runyard.node.service_client import ServiceClient, quoted
 
 PIECE_BYTES = 4 << 20
+_ROUND_SECONDS = 0.2
 
 
 class LogShipping:
@@ -24,19 +26,26 @@ class LogShipping:
             file.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
-        """One piece of every changed file. Raises ServiceAway; what was not acknowledged is sent again."""
+        """One piece of every changed file, or of as many as a short while allows: the others come first the next
+        time. Raises ServiceAway; what was not acknowledged is sent again."""
+        until = now() + _ROUND_SECONDS
         for name, file in self.files.unsettled():
+            if now() > until:
+                return
             piece = file.read(PIECE_BYTES)
             if piece:
                 self._send(client, name, file, piece)
             if file.was_rewritten:
                 self.rewritten.append(name)
-            if not piece or not file.has_more():
-                self.files.settled(name)
+            self.files.settled(name)
+            if piece and file.has_more():
+                self.files.changed(name, file.path)
 
     def _send(self, client: ServiceClient, name: str, file: GrowingFile, piece: bytes) -> None:
         try:
             client.call("POST", f"{self._address}/{quoted(name)}?offset={file.offset}", piece)
+        except AttemptOver:
+            raise
         except Conflict:
             self.resume(client)
             return

@@ -1,27 +1,25 @@
 """What happens on a node before the script starts: its code, its interpreter, its data."""
 
-from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO
 
 from runyard.blobs.files import FileBlobStore
-from runyard.environments.uv import UvEnvironments
 from runyard.errors import Json, RunyardError
+from runyard.model.files import FileEntry
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
-from runyard.node.code import place_code
+from runyard.node.code import place_files
 from runyard.node.data.asking import ANSWER_SECONDS, ask_for_data
 from runyard.node.data.bringing import bring_all
 from runyard.node.data.brought import Brought
 from runyard.node.data.mount_points import MountPoints
 from runyard.node.data.place import Place
+from runyard.node.environment import ensure_environment, find_environment, preparation_log
 from runyard.node.errand import Tell
-from runyard.node.service_client import ServiceClient
-from runyard.ports.environments import BuiltEnvironment
+from runyard.node.service_client import ServiceClient, patiently, quoted
 
 _LITTLE_CODE_FILES, _LITTLE_CODE_BYTES = 64, 4 << 20
-_BUILD_LOG = "20_image_build_log.txt"
 
 
 @dataclass
@@ -31,6 +29,8 @@ class Prepared:
     python: str
     environment_key: str = ""
     lock: str = ""
+    path_variables: dict[str, str] = field(default_factory=dict)
+    """Folders that come first in variables such as LD_LIBRARY_PATH."""
     data: Brought = field(default_factory=Brought)
 
     def to_json(self) -> Json:
@@ -51,12 +51,12 @@ class Mounting:
 
 def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None:
     """What `prepare` gives, where that takes a moment only: little code, and nothing to build or fetch. Else None."""
-    if plan.kind != "run" or plan.data or len(plan.code) > _LITTLE_CODE_FILES:
+    if plan.kind != "run" or plan.data or plan.restores_outputs or not plan.shares_files:
         return None
-    if sum(entry.size for entry in plan.code) > _LITTLE_CODE_BYTES:
+    if len(plan.code) > _LITTLE_CODE_FILES or sum(entry.size for entry in plan.code) > _LITTLE_CODE_BYTES:
         return None
     try:
-        found = UvEnvironments(folder.home / "environments", _variables(plan)).find(plan.environment)
+        found = find_environment(folder, plan)
         return prepare(folder, plan, Mounting(), lambda news: None) if found is not None else None
     except (RunyardError, OSError):
         return None  # tried again in a child, which tells what is wrong
@@ -65,33 +65,33 @@ def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None
 def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Prepared:
     """Bring everything into the attempt's folder. Tells of steps and messages. Raises RunyardError with words for
     the user."""
-    if plan.kind == "run":
-        client = ServiceClient(folder.home, plan.token)
-        place_code(plan.code, folder.work, FileBlobStore(folder.home / "blobs"), client)
-    built = _environment(folder, plan, lambda step: tell({"step": step}))
-    prepared = Prepared(str(built.python), built.key, built.lock)
+    with closing(ServiceClient(folder.home, plan.token)) as client:
+        if plan.kind == "run":
+            _place_files(folder, plan, client)
+        built = ensure_environment(folder, plan, client, tell)
+    prepared = Prepared(str(built.python), built.key, built.lock, dict(built.path_variables))
     if plan.data:
         tell({"step": "data"})
         prepared.data = _data(folder, plan, mounting, tell)
     return prepared
 
 
-def _environment(folder: AttemptFolder, plan: LaunchPlan, at_step: Callable[[str], None]) -> BuiltEnvironment:
-    spec = plan.environment
-    environments = UvEnvironments(folder.home / "environments", _variables(plan))
-    found = environments.find(spec)
-    if found is not None:
-        return found
-    at_step("environment")
-    with _log(folder, plan) as log:
-        return environments.ensure(spec, lambda line: print(line, file=log))
+def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient) -> None:
+    blobs = FileBlobStore(folder.home / "blobs") if plan.shares_files else None
+    fetch = partial(ServiceClient, folder.home, plan.token)
+    place_files(plan.code, folder.work, blobs, fetch)
+    if plan.restores_outputs:
+        address = f"/runs/{quoted(plan.run_id)}/files?prefix=outputs/"
+        found = patiently(partial(client.ask, "GET", address))["files"]
+        kept = [FileEntry(file["path"], file["sha256"], file["size"]) for file in found if file["sha256"]]
+        place_files(kept, folder.work, blobs, fetch)
 
 
 def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Brought:
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, plan.attempt_id)
     client.close()
-    with _log(folder, plan) as log:
+    with preparation_log(folder, plan) as log:
         place = Place(
             folder=folder,
             mounts=MountPoints(folder, are_private=mounting.has_own_mounts),
@@ -100,13 +100,3 @@ def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tel
             message=lambda text: tell({"message": text}),
         )
         return bring_all(plan.data, data, place)
-
-
-def _variables(plan: LaunchPlan) -> dict[str, str]:
-    return {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id}
-
-
-def _log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
-    """Each attempt writes logs of its own: a run's log grows at its end only."""
-    file = folder.std / _BUILD_LOG if plan.kind == "prepare" else folder.node_log
-    return file.open("a", encoding="utf-8", buffering=1)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.event_loop import now
-from runyard.node.processes import ProcessId, carrying, descendants
+from runyard.node.processes import ProcessId, carrying, descendants, identify
 
 _LOOK_AGAIN_SECONDS = 0.05
 
@@ -40,11 +40,21 @@ class ProcessTree:
         if not self._has_children() and not (strays and self._tagged()):
             return
         self._send_and_wait((signal.SIGTERM, signal.SIGCONT), grace_seconds)
-        while self._living():
+        while self.living():
             self._send_and_wait((signal.SIGKILL,), 1.0)
 
+    def living(self) -> set[ProcessId]:
+        """All that run now."""
+        return descendants(os.getpid(), self._spared()) | self._tagged()
+
+    def ask_to_stop(self, pid: int) -> None:
+        """Ask one process of the part, and all below it; what does not heed that ends with the part."""
+        top = identify(pid)
+        for process in {*descendants(pid), *([top] if top is not None else [])}:
+            process.send(signal.SIGTERM)
+
     def _send_and_wait(self, signals: tuple[signal.Signals, ...], seconds: float) -> None:
-        deadline, asked = now() + seconds, self._living()
+        deadline, asked = now() + seconds, self.living()
         for process in asked:
             for number in signals:
                 process.send(number)
@@ -55,9 +65,6 @@ class ProcessTree:
                 min(deadline, now() + _LOOK_AGAIN_SECONDS),
                 ignore_cancel=True,
             )
-
-    def _living(self) -> set[ProcessId]:
-        return descendants(os.getpid(), self._spared()) | self._tagged()
 
     def _tagged(self) -> set[ProcessId]:
         return carrying(PART_VARIABLE, self._folder.part, self._spared())

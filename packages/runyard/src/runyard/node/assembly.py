@@ -1,0 +1,155 @@
+"""What a part of a distributed run sets up beside its processes: ports, a network of its own, a door for launchers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runyard.errors import EngineError, Json
+from runyard.model.plan import LaunchPlan
+from runyard.node.attempt import AttemptFolder
+from runyard.node.background import Background, Stop
+from runyard.node.errand import Errand, Tell
+from runyard.node.event_loop import Readable
+from runyard.node.network import PrivateNetwork, why_no_private_network
+from runyard.node.ports import HeldPorts
+from runyard.node.preparation import Prepared
+from runyard.node.rank_logs import ranks_of
+from runyard.node.rendezvous import await_roster
+from runyard.node.script import Launch
+from runyard.node.tree import ProcessTree
+
+READY = "ready.json"
+"""There once the other nodes may know this part's ports: from then on it cannot start over."""
+RunErrand = Callable[[Callable[[Tell], Json], Callable[[Json], None]], Errand]
+
+
+class Assembly:
+    """All that it holds is held until `close`, and by nobody once its process is dead."""
+
+    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, background: Background, tree: ProcessTree) -> None:
+        self._folder, self._plan, self._background, self._tree = folder, plan, background, tree
+        self._is_mpi = any(node.ranks for node in plan.nodes)
+        self._ports: HeldPorts | None = None
+        self._network: PrivateNetwork | None = None
+        self._door: Any = None
+        self._waiting_for_launch: list[tuple[Readable | int, Callable[[], None]]] = []
+        self._launch: Launch | None = None
+
+    def launch(self, prepared: Prepared, sdk: Path, run_errand: RunErrand) -> Launch | None:
+        """What the processes are to be started with, once all nodes are ready; None where the part is to stop.
+
+        Raises RunyardError with words for the user.
+        """
+        bare = Launch(self._folder, self._plan, prepared, sdk)
+        if not self._plan.is_distributed:
+            return bare
+        facts = self._get_ready(bare)
+        roster = self._meet(facts, run_errand) if len(self._plan.nodes) > 1 else [facts]
+        if roster is None:
+            return None
+        self._join(roster)
+        self._launch = Launch(
+            self._folder,
+            self._plan,
+            prepared,
+            sdk,
+            roster=roster,
+            words=self._words(bare, roster),
+            enter=self._network.enter if self._network is not None else None,
+        )
+        for source, callback in self._waiting_for_launch:
+            self._background.loop.on_readable(source, callback)
+        return self._launch
+
+    def close(self) -> None:
+        if self._door is not None:
+            self._door.close()
+        if self._network is not None:
+            self._network.close()
+        if self._ports is not None:
+            self._ports.close()
+
+    def _get_ready(self, bare: Launch) -> Json:
+        plan, home = self._plan, self._folder.home
+        is_private = plan.shares_files and not why_no_private_network()
+        ports = home / "ports" / plan.attempt_id if is_private else home / "ports"
+        self._ports = HeldPorts(ports, is_private=is_private)
+        if is_private and plan.node == 0:
+            self._network = PrivateNetwork.make(self._folder.root)
+        if self._is_mpi:
+            self._prepare_ranks(bare)
+        return {
+            "address": plan.here.address,
+            "name": plan.here.name,
+            "ports": self._ports.choose(plan.here.ports),
+            "door": self._door.address if self._door is not None else None,
+            "network": self._network.pid if self._network is not None else None,
+            "is_essential": any(spec.is_essential for spec in plan.here.processes),
+            "ranks": ranks_of(plan),
+        }
+
+    def _prepare_ranks(self, bare: Launch) -> None:
+        from runyard.node.mpi.door import Door
+        from runyard.node.mpi.launching import require_open_mpi
+
+        require_open_mpi(self._plan, bare.prepared.python, bare.variables(self._plan.here.env, None))
+        ranks: Json = {
+            "python": bare.prepared.python,
+            "placeholders": dict(bare.placeholders()),
+            "work": str(self._folder.work),
+            "std": str(self._folder.std),
+            "notices": bare.notices() if self._plan.node == 0 else [],
+        }
+        self._folder.write(self._folder.rank_file.name, ranks)
+        if len(self._plan.nodes) > 1:
+            self._door = Door(
+                self._plan, self._folder, self._start_daemon, self._tree.ask_to_stop, self._watch, self._unwatch
+            )
+
+    def _meet(self, facts: Json, run_errand: RunErrand) -> list[Json] | None:
+        home, plan = self._folder.home, self._plan
+        self._folder.write(READY, facts)
+        errand = run_errand(lambda tell: await_roster(home, plan, facts), lambda news: None)
+        if errand.done is None:
+            if self._background.stop is not None:
+                return None
+            reason = (errand.error or {}).get("message", "its process was killed.")
+            raise EngineError(f"The nodes of the run could not be brought together: {reason}")
+        if "end_as" in errand.done:
+            self._background.take(Stop(plan.cancel_grace_seconds, errand.done["end_as"]))
+            return None
+        roster: list[Json] = errand.done["roster"]
+        return roster
+
+    def _join(self, roster: list[Json]) -> None:
+        holder = roster[0].get("network")
+        if holder is not None and self._network is None:
+            self._network = PrivateNetwork.join(int(holder))
+
+    def _words(self, bare: Launch, roster: list[Json]) -> dict[str, str]:
+        if not self._is_mpi:
+            return {}
+        from runyard.node.mpi.launching import mpi_words
+
+        variables = bare.variables(self._plan.here.env, None)
+        return mpi_words(self._plan, self._folder, roster, bare.prepared.python, variables)
+
+    def _start_daemon(self, words: list[str]) -> int:
+        if self._launch is None or self._door is None:
+            raise EngineError("This node is not ready to start a daemon.")
+        name = self._plan.here.name or str(self._plan.node)
+        pid = self._launch.start_daemon(words, self._folder.std / f"55_azureml-execution-{name}.txt")
+        door = self._door
+        self._background.loop.on_exit(pid, lambda status: door.ended(pid, status))
+        return pid
+
+    def _watch(self, source: Readable | int, callback: Callable[[], None]) -> None:
+        """Nobody is let in before this node knows what to start daemons with."""
+        if self._launch is None:
+            self._waiting_for_launch.append((source, callback))
+        else:
+            self._background.loop.on_readable(source, callback)
+
+    def _unwatch(self, source: Readable | int) -> None:
+        if self._launch is not None:
+            self._background.loop.forget(source)

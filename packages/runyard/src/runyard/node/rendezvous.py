@@ -1,0 +1,47 @@
+"""How the nodes of an attempt meet: each says that it is ready, and gets the facts of all once all are."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runyard.errors import EngineError, Json
+from runyard.model.plan import LaunchPlan
+from runyard.node.service_client import ServiceClient, patiently, quoted
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.5, 1.4
+_PORT = re.compile(r"<port:(\d+):([^<>]+)>")
+_ANSWER_SECONDS = 30.0
+
+
+def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
+    """Report `ready` until all nodes are: `{"roster": [facts by node]}`, or `{"end_as"}` where the run is to stop.
+
+    For a process that has nothing else to do: it waits for as long as it takes.
+    """
+    client = ServiceClient(home, plan.token, timeout_seconds=_ANSWER_SECONDS)
+    address, body = f"/attempts/{quoted(plan.attempt_id)}/report", {"state": "ready", "node": plan.node, **facts}
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        answer = patiently(lambda: client.ask("POST", address, body))
+        if answer.get("cancel"):
+            return {"end_as": answer.get("end_as") or "canceled"}
+        if answer.get("roster"):
+            return {"roster": answer["roster"]}
+        time.sleep(pause)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE_SECONDS)
+
+
+def with_ports(text: str, roster: Sequence[Json]) -> str:
+    """The text with the ports that nodes chose in place of `<port:NODE:NAME>`. EngineError where one has none.
+    Without a roster they stay.
+    """
+
+    def port(found: re.Match[str]) -> str:
+        node, name = int(found[1]), found[2]
+        ports: Mapping[str, int] = roster[node]["ports"] if node < len(roster) else {}
+        if name not in ports:
+            raise EngineError(f"The plan needs the port {name!r} of node {node}, which chose none.")
+        return str(ports[name])
+
+    return _PORT.sub(port, text) if roster and "<port:" in text else text

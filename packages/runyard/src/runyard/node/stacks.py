@@ -1,0 +1,70 @@
+"""What every rank was doing when its time was up: stack dumps by py-spy, at the end of the rank's own log."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from runyard.node.processes import ProcessId
+
+DUMP_SECONDS = 2.0
+_MOST_PROCESSES = 32
+_LONGEST_DUMP_BYTES = 256 << 10
+
+
+def dump_stacks(processes: Iterable[ProcessId], std: Path) -> list[str]:
+    """Append a dump of each of these that is a Python of the script to the log in `std` that it prints to; where that
+    cannot be, say why there. Gives the names of the logs. Takes little more than DUMP_SECONDS."""
+    wanted = [(process.pid, log) for process in processes if (log := _log_of(process.pid, std)) is not None]
+    pythons = [(pid, log) for pid, log in sorted(wanted) if _is_python(pid)][:_MOST_PROCESSES]
+    program = _program()
+    with ThreadPoolExecutor(max_workers=max(1, len(pythons))) as at_once:
+        dumps = list(at_once.map(lambda found: _dump(program, found[0]), pythons))
+    for (pid, log), text in zip(pythons, dumps, strict=True):
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"\nRunyard: what process {pid} was doing when the run's time was up:\n{text.rstrip()}\n")
+    return sorted({log.name for _, log in pythons})
+
+
+def _dump(program: str | None, pid: int) -> str:
+    if program is None:
+        return "not known: py-spy is not installed on this node. Run: pip install py-spy"
+    try:
+        done = subprocess.run(
+            [program, "dump", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DUMP_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"not known: py-spy took longer than {DUMP_SECONDS:.0f} s."
+    except OSError as e:
+        return f"not known: py-spy could not be started: {e}."
+    if done.returncode == 0:
+        return done.stdout[:_LONGEST_DUMP_BYTES].decode("utf-8", "replace")
+    reason = done.stderr.decode("utf-8", "replace").strip() or f"py-spy ended with {done.returncode}"
+    return f"not known: {reason}"
+
+
+def _program() -> str | None:
+    beside = Path(sys.executable).parent / "py-spy"
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def _log_of(pid: int, std: Path) -> Path | None:
+    try:
+        target = Path(os.readlink(f"/proc/{pid}/fd/1"))
+    except OSError:
+        return None
+    return target if target.parent == std.resolve() else None
+
+
+def _is_python(pid: int) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith("python")
+    except OSError:
+        return False
