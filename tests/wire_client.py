@@ -3,8 +3,10 @@
 import hashlib
 import http.client
 import json
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -25,12 +27,12 @@ class Answer:
 class WireClient:
     """`ask` gives any answer back; the verbs expect success and return the JSON."""
 
-    def __init__(self, url: str, token: str, workspace: str = "") -> None:
-        self.url, self.token, self.workspace = url, token, workspace
+    def __init__(self, url: str, token: str, workspace: str = "", ca: Path | None = None) -> None:
+        self.url, self.token, self.workspace, self.ca = url, token, workspace, ca
         self._address = urlsplit(url)
 
     def with_token(self, token: str) -> "WireClient":
-        return WireClient(self.url, token, self.workspace)
+        return WireClient(self.url, token, self.workspace, self.ca)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Bytes go as they are, anything else as JSON. A header given "" is left out."""
@@ -103,7 +105,11 @@ class WireClient:
         return answer.json if answer.body else None
 
     def _connect(self, timeout: float = 20.0) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self._address.hostname or "", self._address.port, timeout=timeout)
+        host, port = self._address.hostname or "", self._address.port
+        if self._address.scheme == "https":
+            trust = ssl.create_default_context(cafile=self.ca)
+            return http.client.HTTPSConnection(host, port, timeout=timeout, context=trust)
+        return http.client.HTTPConnection(host, port, timeout=timeout)
 
     def _headers(self, given: dict[str, str]) -> dict[str, str]:
         headers = {"authorization": f"Bearer {self.token}", **{name.lower(): value for name, value in given.items()}}

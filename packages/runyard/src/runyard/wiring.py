@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,19 +13,18 @@ from runyard.blobs.logs import FileLogStore
 from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.gpus import find_gpus
-from runyard.engines.local import LocalEngine
-from runyard.engines.local_pool import LocalPool
+from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.cache import prune
 from runyard.environments.compiled import CompiledWheels
+from runyard.environments.folder import key_of
 from runyard.environments.uv import UvEnvironments
 from runyard.http.app import build_app
 from runyard.http.context import Services
-from runyard.model.assets import Asset, AssetKind
+from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
-from runyard.ports.engine import Site
 from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
@@ -96,9 +95,11 @@ class Platform:
     services: Services
     controller: Controller
     foundation: Foundation
+    sites: KnownSites
 
     def close(self) -> None:
         self.controller.stop()
+        self.sites.close()
         self.foundation.stores.close()
 
 
@@ -123,44 +124,35 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
 def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
     """`base_url` is where the service will be reached; `stop` ends it and returns at once."""
     base = lay_foundation(settings, owner_token)
-    places = Places(base.stores.assets, HomeAlone(_home_site(base, base_url)))
+    sites = build_sites(
+        settings,
+        settings.home,
+        base.stores.nodes,
+        base.clock,
+        url=base_url,
+        node_url=settings.node_url,
+        node_ca=settings.node_ca,
+        on_change=lambda: controller.wake(),
+    )
+    places = Places(base.stores.assets, sites)
     controller = build_controller(base, places)
     services = build_services(base, places, controller)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
-    return Platform(app, services, controller, base)
-
-
-class HomeAlone:
-    """Sites where there is no other than this machine."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def home(self) -> Site:
-        return self._site
-
-    def of(self, cluster: Asset) -> Site:
-        return self._site
-
-    def all(self) -> Sequence[Site]:
-        return [self._site]
-
-
-def _home_site(base: Foundation, base_url: str) -> Site:
-    engine = LocalEngine(base.settings.home)
-    # Its first start of the agent takes longer than a request should.
-    threading.Thread(target=engine.warm, name="warming", daemon=True).start()
-    return Site("local", engine, LocalPool(base.stores.nodes, base.clock), base_url)
+    # The first start of the agent takes longer than a request should.
+    threading.Thread(target=sites.warm, name="warming", daemon=True).start()
+    return Platform(app, services, controller, base, sites)
 
 
 def build_controller(base: Foundation, places: Places) -> Controller:
     home = base.settings.home
+    kept = Environments(base.runs, base.stores.assets, base.blobs, base.clock)
     around = Surroundings(
         assets=base.stores.assets,
         files=base.stores.files,
         places=places,
         tokens=base.tokens,
         environments=lambda variables: UvEnvironments(home / "environments", variables),
+        knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
         gpus=find_gpus(),
     )
     journals = Journals(base.runs, base.stores.metrics, base.clock)
@@ -198,7 +190,14 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
         datasets=datasets,
         lineage=lineage,
         attempt_data=AttemptData(
-            base.runs, assets, datasets, stores, lineage, network, refuses_changes=settings.refuse_changed_data
+            base.runs,
+            assets,
+            datasets,
+            stores,
+            lineage,
+            network,
+            refuses_changes=settings.refuse_changed_data,
+            name_place=base.tokens.place_name,
         ),
         outputs=Outputs(base.runs, assets, datasets, lineage),
     )

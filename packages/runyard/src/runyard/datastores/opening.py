@@ -21,6 +21,10 @@ def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
         from runyard.datastores.objects.store import ObjectStore
 
         return ObjectStore(access, rules)
+    if access.kind == "service":
+        from runyard.datastores.service.store import ServiceStore
+
+        return ServiceStore(access, rules)
     raise InvalidArgument(
         f"{access.kind!r} is not a kind of datastore.", hint=f"Kinds are folder, web, {', '.join(OBJECT_KINDS)}."
     )

@@ -3,8 +3,10 @@
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from runyard.errors import NotFound, Unauthorized
+from runyard.errors import InvalidArgument, NotFound, Unauthorized
 from runyard.http.context import Services
+from runyard.http.open_listener import FROM_OUTSIDE
+from runyard.listen_settings import is_loopback
 from runyard.model.runs import RunId, RunRecord
 from runyard.services.children import is_descendant
 from runyard.services.tokens import Caller, Role
@@ -33,14 +35,32 @@ async def owner_only(request: Request) -> None:
 
 async def living(request: Request) -> None:
     """AttemptOver for a node whose attempt is over: it has nothing to read or to write any more."""
-    caller: Caller = request.state.caller
-    if caller.attempt_id is None:
+    attempt_id = request.state.caller.attempt_id
+    if attempt_id is None:
         return
-    fence = request.app.state.services.fence
-    if fence.knows(caller.attempt_id):
-        fence.check(caller.attempt_id)
+    if request.app.state.services.fence.knows(attempt_id):
+        require_living(request)
     else:
-        await run_in_threadpool(fence.check, caller.attempt_id)
+        await run_in_threadpool(require_living, request)
+
+
+def require_living(request: Request) -> None:
+    """The same, for who has waited meanwhile. It may read the database."""
+    caller: Caller = request.state.caller
+    if caller.attempt_id is not None:
+        services: Services = request.app.state.services
+        services.fence.check(caller.attempt_id)
+
+
+def is_from_outside(request: Request) -> bool:
+    """Whether the client may be on another machine, so that no path means the same to it and to the service."""
+    return FROM_OUTSIDE in request.scope or not is_loopback(request.client.host if request.client else "")
+
+
+async def same_machine(request: Request) -> None:
+    """For routes that take files by their paths."""
+    if is_from_outside(request):
+        raise InvalidArgument("The service does not see this machine's files.", hint="Send the files themselves.")
 
 
 async def run_access(request: Request) -> None:
@@ -84,6 +104,11 @@ async def datastore_access(request: Request) -> None:
         path,
         writes=request.method not in READS,
     )
+
+
+async def many_files_access(request: Request) -> None:
+    """For routes that name the files in their body: the route asks of each whether a node reaches it."""
+    await (living(request) if request.state.caller.role is Role.NODE else workspace_access(request))
 
 
 async def attempt_access(request: Request) -> None:

@@ -1,15 +1,19 @@
 """Request bodies: bounded when they are taken into memory, in pieces when they are not."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import orjson
-from anyio import from_thread
+from anyio import CapacityLimiter, from_thread, to_thread
 from fastapi import Depends, Request
 
 from runyard.errors import InvalidArgument, TooLarge
+from runyard.http.auth import require_living
 
 PIECE_BYTES = 1024 * 1024
+SENDERS_AT_ONCE = 64
+T = TypeVar("T")
 
 
 async def raw_body(request: Request) -> bytes:
@@ -35,14 +39,26 @@ async def json_body(request: Request) -> dict[str, Any]:
 
 
 async def body_pieces(request: Request) -> Iterator[bytes]:
-    """The body as it comes in, for a service that runs in a worker thread and writes it to the disk."""
+    """The body as it comes in, for work given to `take_in` that writes it to the disk. AttemptOver at its end for a
+    node that was given up while it sent."""
     stream = _gathered(request.stream())
 
     def pieces() -> Iterator[bytes]:
         while piece := from_thread.run(anext, stream, b""):
             yield piece
+        require_living(request)
 
     return pieces()
+
+
+async def take_in(work: Callable[[], T]) -> T:
+    """Do the work in a thread of those kept for bodies: slow senders hold up each other alone."""
+    return await to_thread.run_sync(work, limiter=_senders())
+
+
+@cache
+def _senders() -> CapacityLimiter:
+    return CapacityLimiter(SENDERS_AT_ONCE)
 
 
 async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -1,35 +1,51 @@
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from runyard.errors import InvalidArgument, TooLarge
 
 LARGEST_PACKED_BLOB = 64 * 1024 * 1024
 LONGEST_HEAD = 128
+LONGEST_PATH_HEAD = 3 * 4096 + 32
 
 
 def unpacked(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
     """(sha256, bytes) of each blob in a pack: `sha256 SP size LF`, then its bytes, one after another."""
-    waiting = _Waiting(pieces)
+    return _unpacked(_Waiting(pieces, LONGEST_HEAD), "Send it by PUT /blobs/SHA256.")
+
+
+def unpacked_files(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
+    """The same of files: each begins with its path, percent-encoded."""
+    for path, content in _unpacked(_Waiting(pieces, LONGEST_PATH_HEAD), "Send it alone."):
+        yield unquote(path, errors="strict"), content
+
+
+def packed(number: int, content: bytes | memoryview) -> bytes:
+    """One of many files in an answer: `NUMBER SP size LF`, then its bytes."""
+    return b"%d %d\n" % (number, len(content)) + bytes(content)
+
+
+def _unpacked(waiting: "_Waiting", hint: str) -> Iterator[tuple[str, bytes]]:
     while (head := waiting.line()) is not None:
-        sha256, _, size_text = head.decode("ascii", "replace").partition(" ")
+        name, _, size_text = head.decode("ascii", "replace").partition(" ")
         if not (size_text.isascii() and size_text.isdigit()):
-            raise InvalidArgument(f"A blob in a pack begins with its sha256 and size, got {head[:80]!r}.")
+            raise InvalidArgument(f"What is in a pack begins with its name and size, got {head[:80]!r}.")
         size = int(size_text)
         if size > LARGEST_PACKED_BLOB:
-            raise TooLarge(f"A blob of {size} bytes is too large for a pack.", hint="Send it by PUT /blobs/SHA256.")
-        yield sha256, waiting.take(size)
+            raise TooLarge(f"{size} bytes are too much for one of a pack.", hint=hint)
+        yield name, waiting.take(size)
 
 
 class _Waiting:
     """Bytes that have come in and were not taken yet."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._bytes = pieces, bytearray()
+    def __init__(self, pieces: Iterator[bytes], longest_head: int) -> None:
+        self._pieces, self._longest, self._bytes = pieces, longest_head, bytearray()
 
     def line(self) -> bytes | None:
         """Up to the next LF, without it; None at the end."""
-        while b"\n" not in self._bytes[:LONGEST_HEAD] and len(self._bytes) < LONGEST_HEAD and self._more():
+        while self._bytes.find(b"\n", 0, self._longest) < 0 and len(self._bytes) < self._longest and self._more():
             pass
-        end = self._bytes[:LONGEST_HEAD].find(b"\n")
+        end = self._bytes.find(b"\n", 0, self._longest)
         if end < 0 and self._bytes:
             raise InvalidArgument("The pack holds something that is not the head of a blob.")
         return self.take(end + 1)[:-1] if end >= 0 else None

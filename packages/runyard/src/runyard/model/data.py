@@ -28,9 +28,9 @@ class StoreAccess:
     """How a store is reached, credentials included: kept in memory and on the wire, never in a file, log or error."""
 
     kind: str
-    """"folder", "s3", "azure", "gcs" or "web"."""
+    """"folder", "s3", "azure", "gcs", "web" or "service": a folder of the service's machine, reached through it."""
     root: str
-    """An absolute folder; "bucket" or "bucket/prefix"; a base address, "" for WEB."""
+    """An absolute folder; "bucket" or "bucket/prefix"; a base address, "" for WEB; "workspace/datastore"."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the kind: endpoint, region, account_name, tenant_id, client_id, authority ..."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -37,6 +37,10 @@ class Tokens:
         """Opens the page of that run and nothing else."""
         return self._sign("page", run_id)[:32]
 
+    def place_name(self, folder: str) -> str:
+        """A name for a folder of this service that no other service gives."""
+        return self._sign("place", folder)[:32]
+
     def opens_page(self, run_id: RunId, key: str) -> bool:
         return _same(key, self.page_key(run_id))
 

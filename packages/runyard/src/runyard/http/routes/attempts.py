@@ -1,8 +1,8 @@
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from runyard.http.answers import Json
-from runyard.http.auth import attempt_access, own_attempt
+from runyard.http.auth import attempt_access, is_from_outside, own_attempt
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
 from runyard.http.fields import flag, text, whole_number
@@ -21,9 +21,10 @@ def report(services: Use, attempt_id: str, body: JsonBody) -> Response:
 
 
 @router.get("/data")
-def data(services: Use, attempt_id: str, stores: bool = False) -> Response:
-    """With credentials, which is why nobody else is let in."""
-    found = services.attempt_data.of_attempt(AttemptId(attempt_id), stores_alone=stores)
+def data(services: Use, request: Request, attempt_id: str, stores: bool = False, apart: bool = False) -> Response:
+    """With credentials, which is why nobody else is let in. `apart`: the node does not see the service's files."""
+    is_apart = apart or is_from_outside(request)
+    found = services.attempt_data.of_attempt(AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
     answer = Json(data_to_json(found))
     answer.headers["Cache-Control"] = "no-store"
     return answer

@@ -3,9 +3,10 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Depends
 from starlette.responses import Response, StreamingResponse
 
+from runyard.errors import Unauthorized
 from runyard.http.answers import Json, Nothing, file_answer
-from runyard.http.auth import living
-from runyard.http.bodies import BodyPieces, JsonBody
+from runyard.http.auth import living, same_machine
+from runyard.http.bodies import BodyPieces, JsonBody, take_in
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, names
 from runyard.http.packs import unpacked
@@ -21,19 +22,21 @@ def missing(services: Use, body: JsonBody) -> Response:
 
 
 @router.post("/blobs/pack")
-def put_pack(services: Use, pieces: BodyPieces) -> Response:
-    services.blobs.put_many(unpacked(pieces))
+async def put_pack(services: Use, pieces: BodyPieces) -> Response:
+    await take_in(lambda: services.blobs.put_many(unpacked(pieces)))
     return Nothing()
 
 
-@router.post("/blobs/adopt")
+@router.post("/blobs/adopt", dependencies=[Depends(same_machine)])
 def adopt(services: Use, who: Who, body: JsonBody) -> Response:
+    if who.role is Role.NODE:
+        raise Unauthorized("A node's token hands over the files of its run, and no others.")
     return Json({"entries": services.blobs.adopt(names(body, "paths"), anywhere=who.role is Role.OWNER)})
 
 
 @router.put("/blobs/{sha256}")
-def put_blob(services: Use, sha256: str, pieces: BodyPieces) -> Response:
-    return Json({"size": services.blobs.put(sha256, pieces)})
+async def put_blob(services: Use, sha256: str, pieces: BodyPieces) -> Response:
+    return Json({"size": await take_in(lambda: services.blobs.put(sha256, pieces))})
 
 
 @router.get("/blobs/{sha256}")

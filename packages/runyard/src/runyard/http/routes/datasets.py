@@ -4,9 +4,8 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from runyard.errors import Json as JsonObject
-from runyard.errors import Unauthorized
 from runyard.http.answers import Json, file_answer
-from runyard.http.auth import workspace_access
+from runyard.http.auth import is_from_outside, workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
 from runyard.http.fields import flag, mapping, strings, text, whole_number
@@ -49,10 +48,10 @@ def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_
 
 
 @router.get("/by-id/{dataset_id}/access")
-def access(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
-    if who.role is Role.NODE:
-        raise Unauthorized("A node asks for the data of its attempt.")
-    answer = Json(data_to_json(services.attempt_data.of_dataset(found(services, who, workspace, dataset_id))))
+def access(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, apart: bool = False) -> Response:
+    dataset = found(services, who, workspace, dataset_id)
+    is_apart = apart or is_from_outside(request)
+    answer = Json(data_to_json(services.attempt_data.of_dataset(dataset, is_apart=is_apart)))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

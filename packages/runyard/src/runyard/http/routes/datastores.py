@@ -1,12 +1,11 @@
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from runyard.http.answers import Json, Nothing, file_answer, head_answer
-from runyard.http.auth import owner_only, workspace_access
-from runyard.http.bodies import BodyPieces, JsonBody
+from runyard.http.answers import Json
+from runyard.http.auth import owner_only, same_machine, workspace_access
+from runyard.http.bodies import JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import flag, mapping, pairs, text
-from runyard.http.paths import PATH
 from runyard.http.records import shown_asset
 from runyard.services.data.datastores import NewDatastore
 from runyard.services.tokens import Role
@@ -35,38 +34,7 @@ def credentials(services: Use, workspace: str, name: str) -> Response:
     return answer
 
 
-@router.get("/{name}/files")
-def list_files(services: Use, workspace: str, name: str, prefix: str = "") -> Response:
-    files = services.store_files.list(workspace, name, prefix)
-    return Json({"files": [{"path": f.path, "size": f.size, "modified_at": f.modified_at} for f in files]})
-
-
-@router.head(f"/{{name}}/files/{PATH}")
-def head_file(services: Use, workspace: str, name: str, path: str) -> Response:
-    file = services.store_files.stat(workspace, name, path)
-    return head_answer(file.size, file.etag)
-
-
-@router.get(f"/{{name}}/files/{PATH}")
-def get_file(services: Use, request: Request, workspace: str, name: str, path: str) -> Response:
-    content = services.store_files.open(workspace, name, path)
-    return file_answer(content, path, range=request.headers.get("range"))
-
-
-@router.put(f"/{{name}}/files/{PATH}")
-def put_file(
-    services: Use, workspace: str, name: str, path: str, pieces: BodyPieces, overwrite: bool = False
-) -> Response:
-    return Json({"size": services.store_files.put(workspace, name, path, pieces, overwrite=overwrite)})
-
-
-@router.delete(f"/{{name}}/files/{PATH}")
-def delete_file(services: Use, workspace: str, name: str, path: str) -> Response:
-    services.store_files.delete(workspace, name, path)
-    return Nothing()
-
-
-@router.post("/{name}/adopt")
+@router.post("/{name}/adopt", dependencies=[Depends(same_machine)])
 def adopt(services: Use, who: Who, workspace: str, name: str, body: JsonBody) -> Response:
     written, skipped = services.store_files.adopt(
         workspace, name, pairs(body, "items"), overwrite=flag(body, "overwrite"), anywhere=who.role is Role.OWNER

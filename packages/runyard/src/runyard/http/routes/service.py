@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json
-from runyard.http.auth import owner_only
+from runyard.http.auth import is_from_outside, owner_only
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
 from runyard.version import VERSION, WIRE
@@ -24,7 +24,7 @@ async def health(request: Request) -> Response:
             "wire": WIRE,
             "pid": os.getpid(),
             "home": str(state.settings.home),
-            "shares_files": state.shares_files,
+            "shares_files": state.shares_files and not is_from_outside(request),
         }
     )
 

@@ -1,10 +1,10 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from runyard.errors import Conflict, RunyardError, SourceChanged
 from runyard.model.assets import Asset
-from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules
+from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, StoreAccess
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunRecord, run_of
 from runyard.ports.stores import AssetStore, RunStore
@@ -30,28 +30,33 @@ class AttemptData:
         network: Network,
         *,
         refuses_changes: bool,
+        name_place: Callable[[str], str],
     ) -> None:
+        """`name_place` gives a folder a name that no other service's folder has, and that tells nothing of it."""
         self._runs, self._assets, self._datasets, self._stores = runs, assets, datasets, stores
         self._lineage, self._network, self._refuses_changes = lineage, network, refuses_changes
+        self._name_place = name_place
 
-    def of_attempt(self, attempt_id: AttemptId, *, stores_alone: bool) -> DataForAttempt:
+    def of_attempt(self, attempt_id: AttemptId, *, stores_alone: bool, is_apart: bool) -> DataForAttempt:
         """Records what the run reads, and warns it of data that changed since its version was made.
-        `stores_alone` leaves the datasets out: for whoever writes at the run's end."""
+        `stores_alone` leaves the datasets out: for whoever writes at the run's end. A node that `is_apart` does not
+        see the service's disk."""
         run = self._runs.get(run_of(attempt_id))
         if run.status.is_terminal:
             raise Conflict(f"Run {run.id} has ended as {run.status}; no data is brought to it any more.")
         items = planned_data(self._assets, run.workspace, run.id, run.definition)
         rules = self._network.for_run(run.definition)
         found = {} if stores_alone else self._found(run, items, rules)
-        return self._reachable(run.workspace, found, {item.datastore for item in items if item.datastore}, rules)
+        named = {item.datastore for item in items if item.datastore}
+        return self._reachable(run.workspace, found, named, rules, is_apart)
 
-    def of_dataset(self, dataset: Asset) -> DataForAttempt:
+    def of_dataset(self, dataset: Asset, *, is_apart: bool) -> DataForAttempt:
         """As of an attempt with this dataset as its one input."""
         rules = self._network.for_request({})
         seen = self._datasets.look(dataset, rules)
         found = {ONE_INPUT: seen.resolved.as_given(seen.changes)}
         return self._reachable(
-            dataset.workspace, found, set(), replace(rules, retry_seconds=60.0, silence_seconds=60.0)
+            dataset.workspace, found, set(), replace(rules, retry_seconds=60.0, silence_seconds=60.0), is_apart
         )
 
     def _found(self, run: RunRecord, items: Sequence[DataItem], rules: NetworkRules) -> dict[str, DatasetFiles]:
@@ -77,11 +82,24 @@ class AttemptData:
             self._runs.update(run.id, warnings=news)
 
     def _reachable(
-        self, workspace: str, found: Mapping[str, DatasetFiles], named: set[str], rules: NetworkRules
+        self,
+        workspace: str,
+        found: Mapping[str, DatasetFiles],
+        named: set[str],
+        rules: NetworkRules,
+        is_apart: bool,
     ) -> DataForAttempt:
         names = named | {file.store for files in found.values() for file in files.files}
         stores = {name: self._stores.access(workspace, name) for name in sorted(names)}
+        if is_apart:
+            stores = {name: self._through_the_service(workspace, name, access) for name, access in stores.items()}
         return DataForAttempt(found, stores, rules)
+
+    def _through_the_service(self, workspace: str, name: str, access: StoreAccess) -> StoreAccess:
+        """A folder of this machine as others reach it; where that is, and by which token, they know themselves."""
+        if access.kind != "folder":
+            return access
+        return StoreAccess("service", f"{workspace}/{name}", {"place": self._name_place(access.root)})
 
 
 @contextmanager

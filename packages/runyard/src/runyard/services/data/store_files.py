@@ -3,11 +3,12 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from os.path import commonpath
 from pathlib import Path
 
-from runyard.errors import AlreadyExists, InvalidArgument, NotFound
+from runyard.datastores.refusals import source_changed
+from runyard.errors import AlreadyExists, InvalidArgument, NotFound, RunyardError
 from runyard.model.data import StoredFile
 from runyard.model.names import check_relative_path
 from runyard.ports.data import DataStore
@@ -37,14 +38,35 @@ class StoreFiles:
 
     def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
         """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
-        return list(bounded(self._open(workspace, name).list(prefix), f"datastore {name!r}"))
+        return list(bounded(self.walk(workspace, name, prefix), f"datastore {name!r}"))
+
+    def walk(self, workspace: str, name: str, prefix: str = "") -> Iterator[StoredFile]:
+        """The same as they are found, for as long as that takes."""
+        return self._open(workspace, name).list(prefix)
 
     def stat(self, workspace: str, name: str, path: str) -> StoredFile:
         return self._open(workspace, name).stat(path)
 
-    def open(self, workspace: str, name: str, path: str) -> Content:
+    def open(self, workspace: str, name: str, path: str, etag: str = "") -> Content:
+        """With `etag`, SourceChanged when the file is another by now."""
         store = self._open(workspace, name)
-        return self.content(store, store.stat(path))
+        file = store.stat(path)
+        if etag and file.etag != etag:
+            raise source_changed(path)
+        return self.content(store, file)
+
+    def read_many(
+        self, workspace: str, name: str, files: Sequence[tuple[str, int, str]]
+    ) -> Iterator[tuple[int, bytes | memoryview]]:
+        """Small files, asked for as (path, size, etag), each with its place among those. One that is another by now,
+        or cannot be read, is left out."""
+        store = self._open(workspace, name)
+        for number, (path, size, etag) in enumerate(files):
+            try:
+                content = store.read(path, 0, size, etag=etag)
+            except RunyardError:
+                continue
+            yield number, content
 
     def content(self, store: DataStore, file: StoredFile) -> Content:
         """The file as it was seen: SourceChanged, while it is sent, where it is another by then."""
@@ -57,8 +79,8 @@ class StoreFiles:
 
         return Content(size, part=part, etag=file.etag)
 
-    def put(self, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool) -> int:
-        """Returns the size. Raises AlreadyExists unless `overwrite`."""
+    def put(self, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool) -> StoredFile:
+        """The file as it is stored. Raises AlreadyExists unless `overwrite`."""
         path = check_relative_path(path, "path")
         store = self._open(workspace, name)
         if not overwrite and _exists(store, path):
@@ -67,9 +89,20 @@ class StoreFiles:
             with beside.open("wb") as new:
                 for piece in pieces:
                     new.write(piece)
-            size = beside.stat().st_size
-            store.put(path, beside, overwrite=overwrite, progress=_unheard)
-        return size
+            return store.put(path, beside, overwrite=overwrite, progress=_unheard)
+
+    def put_many(
+        self, workspace: str, name: str, files: Iterable[tuple[str, bytes]], *, overwrite: bool
+    ) -> Sequence[StoredFile]:
+        """Small files, synced together. After an error some may be stored, each of them whole."""
+        store = self._open(workspace, name)
+        with ExitStack() as held:
+            items = []
+            for path, content in files:
+                beside = held.enter_context(self._beside())
+                beside.write_bytes(content)
+                items.append((beside, check_relative_path(path, "path")))
+            return upload(items, store, overwrite=overwrite, progress=_unheard)
 
     def delete(self, workspace: str, name: str, path: str) -> None:
         """Quiet when gone."""

@@ -1,0 +1,61 @@
+"""Many small files in one request: what each would cost alone is mostly the asking."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from runyard.blobs.sources import opened_source
+from runyard.datastores.service.asking import Asking
+
+SMALL_BYTES = 1 << 20
+_PACK_BYTES, _PACK_FILES = 8 << 20, 500
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Pack:
+    content: bytes
+    size: int
+    """Of the files alone."""
+
+
+def packs_of(items: Sequence[tuple[str, Path]]) -> Iterator[Pack]:
+    """Each file is there whole, as it is when it is packed."""
+    parts: list[bytes] = []
+    size = files = 0
+    for path, source in items:
+        content = _content(source)
+        if files and (size + len(content) > _PACK_BYTES or files >= _PACK_FILES):
+            yield Pack(b"".join(parts), size)
+            parts, size, files = [], 0, 0
+        parts += [f"{quote(path, safe='/')} {len(content)}\n".encode(), content]
+        size, files = size + len(content), files + 1
+    if files:
+        yield Pack(b"".join(parts), size)
+
+
+def unpacked(asking: Asking, address: str, body: dict[str, Any]) -> Iterator[tuple[int, memoryview]]:
+    """One try. Each file of the answer with its number, as it comes."""
+    with asking.answer("POST", address, dumps(body).encode()) as answer:
+        waiting = bytearray()
+        while piece := answer.read(_PIECE_BYTES):
+            waiting += piece
+            begin = 0
+            while (end := waiting.find(b"\n", begin)) >= 0:
+                number, _, size = waiting[begin:end].partition(b" ")
+                if len(waiting) < end + 1 + int(size):
+                    break
+                yield int(number), memoryview(bytes(waiting[end + 1 : end + 1 + int(size)]))
+                begin = end + 1 + int(size)
+            del waiting[:begin]
+
+
+def _content(source: Path) -> bytes:
+    with (
+        opened_source(source.resolve() if source.is_symlink() else source) as (opened, _),
+        open(opened, "rb", closefd=False) as file,
+    ):
+        return file.read()

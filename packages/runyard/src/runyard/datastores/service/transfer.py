@@ -1,0 +1,112 @@
+"""One file on its way through the service, however often the connection breaks."""
+
+import os
+from collections.abc import Callable, Iterator
+from json import loads
+from pathlib import Path
+from typing import Any
+
+from runyard.blobs.disk import explained
+from runyard.blobs.sources import opened_source
+from runyard.datastores.refusals import source_changed
+from runyard.datastores.service.asking import Asking
+from runyard.datastores.unfinished import unfinished_beside
+from runyard.errors import TooLarge
+from runyard.model.data import NetworkRules, StoredFile
+from runyard.ports.data import Progress
+from runyard.web.troubles import Broken
+
+_PIECE_BYTES = 1 << 20
+_RENEWING_BYTES = 1 << 20
+"""A try that brings so much is no failure, though it broke: the next trouble is given all the time again."""
+
+
+class Arrival:
+    """A file of a known version, fetched. A broken transfer is taken up where it broke."""
+
+    def __init__(
+        self, asking: Asking, address: str, wanted: StoredFile, rules: NetworkRules, progress: Progress
+    ) -> None:
+        """`address` names the version, so that another one is refused."""
+        self._asking, self._address, self._wanted, self._progress = asking, address, wanted, progress
+        self._size, self._got = wanted.size or 0, 0
+        if self._size > rules.max_file_bytes:
+            raise TooLarge(f"{wanted.path!r} has {self._size} bytes; {rules.max_file_bytes} are the most.")
+
+    def into(self, target: Path) -> None:
+        """`target` is whole or as it was."""
+        with explained(target.parent), unfinished_beside(target) as new:
+            patience = self._asking.patience()
+            while self._got < self._size:
+                before = self._got
+                try:
+                    self._fetch_rest(new.fd)
+                except Broken as trouble:
+                    if self._got - before >= _RENEWING_BYTES:
+                        patience.renew()
+                    patience.wait(trouble)
+            new.replace(target.name)
+
+    def _fetch_rest(self, fd: int) -> None:
+        asked = {"Range": f"bytes={self._got}-"} if self._got else {}
+        with self._asking.answer("GET", self._address, headers=asked) as answer:
+            if answer.status != (206 if asked else 200):
+                raise source_changed(self._wanted.path)
+            while piece := answer.read(_PIECE_BYTES):
+                _write_all(fd, piece)
+                self._got += len(piece)
+                self._progress(len(piece))
+        if self._got < self._size:
+            raise Broken(f"the transfer ended after {self._got} of {self._size} bytes")
+
+
+class Departure:
+    """A local file, stored. It is sent whole each time; progress counts what went for the first time."""
+
+    def __init__(self, asking: Asking, address: str, source: Path, progress: Progress) -> None:
+        self._asking, self._address, self._source, self._progress = asking, address, source, progress
+        self._told = 0
+        self.tries = 0
+
+    def sent(self) -> dict[str, Any]:
+        with opened_source(_followed(self._source)) as (opened, facts):
+
+            def once() -> dict[str, Any]:
+                self.tries += 1
+                length = {"Content-Length": str(facts.st_size)}
+                pieces = self._pieces(opened, facts.st_size)
+                with self._asking.answer("PUT", self._address, pieces, length) as answer:
+                    return dict(loads(answer.read()))
+
+            return self._asking.patiently(once)
+
+    def is_same(self, read: Callable[[int, int], bytes | memoryview]) -> bool:
+        """Whether what `read` gives is this file."""
+        with opened_source(_followed(self._source)) as (opened, facts):
+            for start in range(0, facts.st_size, _PIECE_BYTES):
+                mine = os.pread(opened, _PIECE_BYTES, start)
+                if bytes(read(start, len(mine))) != mine:
+                    return False
+        return True
+
+    def _pieces(self, opened: int, size: int) -> Iterator[bytes]:
+        """Just as many bytes as were promised, should the file grow or shrink meanwhile."""
+        sent = 0
+        while sent < size and (piece := os.pread(opened, min(_PIECE_BYTES, size - sent), sent)):
+            yield piece
+            sent += len(piece)
+            if sent > self._told:
+                self._progress(sent - self._told)
+                self._told = sent
+        if sent < size:
+            raise source_changed(str(self._source))
+
+
+def _followed(source: Path) -> Path:
+    return source.resolve() if source.is_symlink() else source
+
+
+def _write_all(fd: int, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[os.write(fd, view) :]
