@@ -47,6 +47,12 @@ class KnownSites:
         with self._lock:
             return [self._home, *(found.site for found in self._ray.values())]
 
+    def warm(self) -> None:
+        """Have what the first run needs there before it comes."""
+        engine = self._home.engine
+        if isinstance(engine, LocalEngine):
+            engine.warm()
+
     def close(self) -> None:
         """End the bridges; runs go on."""
         with self._lock:
