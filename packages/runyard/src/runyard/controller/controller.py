@@ -3,7 +3,7 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -103,19 +103,26 @@ class Controller:
 
     def _work(self) -> None:
         while not self._is_stopping:
-            try:
-                run_id = self._woken.get(timeout=_SWEEP_SECONDS)
-            except queue.Empty:
-                run_id = None
+            woken = self._next_woken()
             if self._is_stopping:
                 return
             try:
-                if run_id is None:
+                for run_id in woken:
+                    if run_id is not None:
+                        self.advance(run_id)
+                if not woken or None in woken:
                     self.sweep()
-                else:
-                    self.advance(run_id)
             except Exception:  # this thread must live on: the next sweep tries again
                 traceback.print_exc(file=sys.stderr)
+
+    def _next_woken(self) -> Sequence[RunId | None]:
+        """All that somebody waits for, each once; none when it is time to look at everything."""
+        woken: dict[RunId | None, None] = {}
+        with contextlib.suppress(queue.Empty):
+            woken[self._woken.get(timeout=_SWEEP_SECONDS)] = None
+            while True:
+                woken[self._woken.get_nowait()] = None
+        return list(woken)
 
     def sweep(self) -> None:
         """Look at every unfinished run and every cluster."""
@@ -125,8 +132,10 @@ class Controller:
             self.wake()
         self._places.resize({run.id for run in unfinished})
         for run in unfinished:
-            if run.status in (_S.NOT_STARTED, _S.QUEUED):
+            if run.status is _S.NOT_STARTED:
                 self.advance(run.id)
+        for run in {(run.workspace, run.target): run for run in unfinished if run.status is _S.QUEUED}.values():
+            self.advance(run.id)
         self._look_around()
 
     def advance(self, run_id: RunId) -> None:

@@ -1,6 +1,8 @@
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 
+from runyard.errors import NotFound
 from runyard.model.nodes import Gang
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
@@ -21,7 +23,9 @@ class Queues:
 
     def serve(self, run: RunRecord) -> None:
         """A run takes its nodes only when all before it on the cluster have theirs."""
-        for waiting in self._queue_of(run):
+        queue = self._queue_of(run)
+        while queue:
+            waiting = queue[0]
             gang = self._places.hold(waiting)
             if gang.nodes:
                 self._start(waiting, gang)
@@ -30,13 +34,9 @@ class Queues:
             else:
                 self._say(waiting, gang.waits_for)
                 break
-        self._tell_the_rest(run)
-
-    def _tell_the_rest(self, run: RunRecord) -> None:
-        """Those behind the first in the queue wait for it as much as for nodes."""
-        queue = self._queue_of(run)
-        for ahead, waiting in itertools.pairwise(queue):
-            self._say(waiting, f"Waiting for nodes of '{run.target}' behind run {ahead.id}.")
+            queue = queue[1:]
+        for ahead, behind in itertools.pairwise(queue):  # they wait for it as much as for nodes
+            self._say(behind, f"Waiting for nodes of '{run.target}' behind run {ahead.id}.")
 
     def _queue_of(self, run: RunRecord) -> Sequence[RunRecord]:
         wanted = (run.workspace, run.target, RunStatus.QUEUED)
@@ -44,4 +44,5 @@ class Queues:
 
     def _say(self, run: RunRecord, message: str) -> None:
         if run.message != message:
-            self._runs.update(run.id, message=message)
+            with contextlib.suppress(NotFound):
+                self._runs.update(run.id, message=message)

@@ -1,13 +1,15 @@
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from runyard.errors import EngineError, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.nodes import Gang, Node
 from runyard.model.runs import RunId, RunRecord
-from runyard.ports.engine import Site, Sites
+from runyard.ports.engine import NodePool, Site, Sites
 from runyard.ports.stores import AssetStore
 
 UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
@@ -15,11 +17,11 @@ UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
 
 
 class Places:
-    """Which site a compute target belongs to, and its nodes there. From any thread: pools are asked one at a time."""
+    """Which site a compute target belongs to, and its nodes there. From any thread: a pool is asked one at a time."""
 
     def __init__(self, assets: AssetStore, sites: Sites) -> None:
         self._assets, self._sites = assets, sites
-        self._turn = threading.Lock()
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def cluster_of(self, run: RunRecord) -> Asset | None:
         """None for a run without a cluster, and where it is gone."""
@@ -41,47 +43,58 @@ class Places:
 
     def check(self, cluster: Asset, definition: Mapping[str, Any]) -> None:
         """Raises InvalidArgument, with the numbers, for a gang that the cluster could never have."""
-        with self._turn:
-            self._sites.of(cluster).pool.check(cluster, definition)
+        with self._pool_of(cluster) as pool:
+            pool.check(cluster, definition)
 
     def gpus_promised(self, run: RunRecord) -> int | None:
         """As `NodePool.gpus_promised`; None without a cluster."""
         cluster = self.cluster_of(run)
-        return None if cluster is None else self._sites.of(cluster).pool.gpus_promised(cluster)
+        if cluster is None:
+            return None
+        with self._pool_of(cluster) as pool:
+            return pool.gpus_promised(cluster)
 
     def nodes(self, cluster: Asset) -> Sequence[Node]:
-        with self._turn:
-            return self._sites.of(cluster).pool.list(cluster)
+        with self._pool_of(cluster) as pool:
+            return pool.list(cluster)
 
     def hold(self, run: RunRecord) -> Gang:
         """As `NodePool.hold`."""
         cluster = self.cluster_of(run)
         if cluster is None:
             return Gang(waits_for=f"Compute '{run.target}' is gone.")
-        with self._turn:
-            return self._sites.of(cluster).pool.hold(cluster, run)
+        with self._pool_of(cluster) as pool:
+            return pool.hold(cluster, run)
 
     def held_by(self, run: RunRecord) -> Gang:
         """The nodes it was started on, in the same order."""
         cluster = self.cluster_of(run)
         if cluster is None:
             return Gang()
-        with self._turn:
-            gang = self._sites.of(cluster).pool.held_by(cluster, run)
+        with self._pool_of(cluster) as pool:
+            gang = pool.held_by(cluster, run)
         order = {name: place for place, name in enumerate(run.nodes)}
         return Gang(tuple(sorted(gang.nodes, key=lambda node: order.get(node.name, len(order)))), gang.most_nodes)
 
     def release(self, run: RunRecord) -> None:
         """Quiet where its site cannot be reached: `resize` frees what ended runs hold."""
-        with contextlib.suppress(EngineError), self._turn:
-            self.site_of(run).pool.release(run.id)
+        with contextlib.suppress(EngineError), self._turn_at(self.site_of(run)) as pool:
+            pool.release(run.id)
 
     def resize(self, living: set[RunId]) -> None:
         """Have every cluster's pool look after its nodes."""
-        with self._turn:
-            for site, clusters in self._clusters_by_site():
-                with contextlib.suppress(EngineError):
-                    site.pool.resize(clusters, living)
+        for site, clusters in self._clusters_by_site():
+            with contextlib.suppress(EngineError), self._turn_at(site) as pool:
+                pool.resize(clusters, living)
+
+    def _pool_of(self, cluster: Asset) -> AbstractContextManager[NodePool]:
+        return self._turn_at(self._sites.of(cluster))
+
+    @contextlib.contextmanager
+    def _turn_at(self, site: Site) -> Iterator[NodePool]:
+        """A site that is slow to answer keeps nobody else waiting."""
+        with self._turns[site.name]:
+            yield site.pool
 
     def _clusters_by_site(self) -> Sequence[tuple[Site, Sequence[Asset]]]:
         found: dict[str, tuple[Site, list[Asset]]] = {site.name: (site, []) for site in self._sites.all()}
