@@ -22,9 +22,11 @@ MakeRaySite = Callable[[str], RaySite]
 class KnownSites:
     """This machine, and a site for each Ray cluster that a compute target names, made when it is first asked for."""
 
-    def __init__(self, home: Site, make_ray_site: MakeRaySite, *, default_address: str = "") -> None:
+    def __init__(
+        self, local: LocalEngine, home: Site, make_ray_site: MakeRaySite, *, default_address: str = ""
+    ) -> None:
         """Compute targets that name no engine are on the Ray cluster at `default_address`, if there is one."""
-        self._home, self._make, self._default = home, make_ray_site, default_address
+        self._local, self._home, self._make, self._default = local, home, make_ray_site, default_address
         self._ray: dict[str, RaySite] = {}
         self._lock = threading.Lock()
 
@@ -37,11 +39,13 @@ class KnownSites:
             return self._home
         if engine != "ray":
             raise EngineError(f"Compute target {cluster.name!r} is on {engine!r}; known are 'local' and 'ray'.")
-        address = parse_address(cluster.body.get("address") or self._default)
+        return self._at(parse_address(cluster.body.get("address") or self._default)).site
+
+    def _at(self, address: str) -> RaySite:
         with self._lock:
             if address not in self._ray:
                 self._ray[address] = self._make(address)
-            return self._ray[address].site
+            return self._ray[address]
 
     def all(self) -> Sequence[Site]:
         with self._lock:
@@ -52,6 +56,12 @@ class KnownSites:
         engine = self._home.engine
         if isinstance(engine, LocalEngine):
             engine.warm()
+
+    def warm(self) -> None:
+        """Have ready what the first run would have to wait for: the agent, and the bridge to the default cluster."""
+        if self._default:
+            self._at(self._default).link.start()
+        self._local.warm()
 
     def close(self) -> None:
         """End the bridges; runs go on."""
@@ -74,13 +84,14 @@ def build_sites(
     """`url` is the service's on this machine; `node_url` where other machines reach it, with `node_ca` the certificate
     they shall trust. `on_change` is called, from any thread, when nodes that were waited for may be there."""
     sizes = read_vm_sizes(settings.vm_sizes)
-    local = Site("local", LocalEngine(home), LocalPool(nodes, clock), url)
+    engine = LocalEngine(home)
+    local = Site("local", engine, LocalPool(nodes, clock), url)
 
     def make(address: str) -> RaySite:
         return RaySite(address, home, clock, url=node_url or url, ca=node_ca, sizes=sizes, on_change=on_change)
 
     default = parse_address(settings.ray_address) if settings.engine == "ray" else ""
-    return KnownSites(local, make, default_address=default)
+    return KnownSites(engine, local, make, default_address=default)
 
 
 def read_vm_sizes(file: Path | None) -> Mapping[str, NodeResources]:

@@ -40,6 +40,11 @@ class BridgeLink:
         self._keeper: threading.Thread | None = None
         self._is_closed = False
 
+    def start(self) -> None:
+        """Connect, so that the first call need not wait. Quiet where Ray is not installed: the first call says so."""
+        with contextlib.suppress(EngineError):
+            self._ensure_keeper()
+
     def call(self, op: str, *, seconds: float, patience_seconds: float = 0.0, **values: Any) -> Any:
         """The bridge's answer. EngineError when it does not come in time, or no cluster is there; `patience_seconds`
         is how long a connection that is being made is waited for."""
