@@ -52,12 +52,6 @@ class KnownSites:
             return [self._home, *(found.site for found in self._ray.values())]
 
     def warm(self) -> None:
-        """Have what the first run needs there before it comes."""
-        engine = self._home.engine
-        if isinstance(engine, LocalEngine):
-            engine.warm()
-
-    def warm(self) -> None:
         """Have ready what the first run would have to wait for: the agent, and the bridge to the default cluster."""
         if self._default:
             self._at(self._default).link.start()
