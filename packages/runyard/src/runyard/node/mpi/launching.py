@@ -1,0 +1,95 @@
+"""What the words of an MPI plan stand for on its first node, and where Open MPI is found on any."""
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runyard.errors import EngineError, Json
+from runyard.model.plan import LaunchPlan
+from runyard.node.attempt import AttemptFolder
+
+_HERE = Path(__file__).parent
+_AGENT = "plm_rsh_agent"
+_INSTALL = (
+    "Install Open MPI there: apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora, RHEL), "
+    "or add the conda package openmpi to the run's environment."
+)
+
+
+def mpi_words(
+    plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json], python: str, variables: Mapping[str, str]
+) -> dict[str, str]:
+    """The values of {mpirun}, {host_file}, {rsh_agent} and {rank_starter}, whose files lie in the part's folder.
+
+    mpirun must be started in the part's working folder. EngineError says what to install where it is not there.
+    """
+    host_file = folder.root / "hosts"
+    host_file.write_text(host_lines(plan), encoding="utf-8")
+    _write_doors(plan, folder, roster)
+    return {
+        "{mpirun}": _required("mpirun", plan, python, variables),
+        "{host_file}": str(host_file),
+        "{rsh_agent}": _write_rsh(folder),
+        "{rank_starter}": str(_HERE / "rank_starter.py"),
+    }
+
+
+def host_lines(plan: LaunchPlan) -> str:
+    """One line a node that has ranks, as Open MPI and scripts read it."""
+    return "".join(f"{node.address} slots={len(node.ranks)}\n" for node in plan.nodes if node.ranks)
+
+
+def require_open_mpi(plan: LaunchPlan, python: str, variables: Mapping[str, str]) -> None:
+    """EngineError, with what to install, where this node of the plan cannot start ranks."""
+    if plan.here.ranks and len(plan.nodes) > 1:
+        _required("orted", plan, python, variables)
+    if plan.here.processes:
+        _required("mpirun", plan, python, variables)
+
+
+def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables: Mapping[str, str]) -> list[str]:
+    """This node's own orted with the arguments that the launcher asks for, whatever it wants in front of them.
+    OSError when the words start no orted."""
+    names = [os.path.basename(word) for word in words]
+    if "orted" not in names:
+        raise OSError(f"the launcher asks for {words[:1]}, not for orted")
+    arguments = list(words[names.index("orted") + 1 :])
+    if _AGENT in arguments[:-1]:
+        # A daemon starts no others, but looks for the launcher's agent all the same.
+        arguments[arguments.index(_AGENT) + 1] = "/proc/self/exe"
+    return [_required("orted", plan, python, variables), *arguments]
+
+
+def find_open_mpi(program: str, python: str, variables: Mapping[str, str]) -> str | None:
+    """The environment's own comes first, then what is on PATH."""
+    beside = shutil.which(program, path=str(Path(python).parent))
+    return beside or shutil.which(program, path=variables.get("PATH") or os.defpath)
+
+
+def _required(program: str, plan: LaunchPlan, python: str, variables: Mapping[str, str]) -> str:
+    found = find_open_mpi(program, python, variables)
+    if found is None:
+        node = plan.here
+        named = f"{node.name} ({node.address})" if node.name else node.address
+        raise EngineError(
+            f"Node {named} has no {program} of Open MPI, neither in the run's environment nor on PATH.", hint=_INSTALL
+        )
+    return found
+
+
+def _write_doors(plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json]) -> None:
+    doors = {node.address: facts.get("door") for node, facts in zip(plan.nodes, roster, strict=False)}
+    folder.write("doors.json", {"secret": plan.secret, "doors": doors})
+    (folder.root / "doors.json").chmod(0o600)
+
+
+def _write_rsh(folder: AttemptFolder) -> str:
+    """Open MPI takes the agent apart at blanks, which the folder's path may hold; so it goes by the working folder."""
+    words = [sys.executable, "-I", "-S", "-E", str(_HERE / "rsh_agent.py"), str(folder.root / "doors.json")]
+    program = folder.root / "runyard-rsh"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    program.chmod(0o700)
+    return f"/proc/self/cwd/{os.path.relpath(program, folder.work)}"

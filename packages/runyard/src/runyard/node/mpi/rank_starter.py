@@ -1,0 +1,75 @@
+"""Becomes one rank of an MPI run: `rank_starter.py COMMAND...`, started by Open MPI on the rank's node.
+
+RUNYARD_RANK_FILE names a JSON file of that node: {"python", "placeholders": {text: path}, "work", "std", "notices"}.
+Runs alone on any Python from 3.6 on.
+"""
+
+import json
+import os
+import sys
+
+if False:  # the module is slow to load
+    from typing import Any
+
+NOT_STARTED = 127
+
+
+def main(words: "list[str]") -> int:
+    rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMIX_RANK"]
+    with open(os.environ["RUNYARD_RANK_FILE"], "rb") as file:
+        node = json.loads(file.read().decode("utf-8"))
+    print_into(os.path.join(node["std"], f"70_driver_log_{rank}.txt"))
+    if rank == "0":
+        for line in node.get("notices", ()):
+            os.write(1, (line + "\n").encode())
+    prefer_for_out_of_memory()
+    os.environ["RUNYARD_RANK"] = rank
+    command = filled_in(words, node)
+    try:
+        os.chdir(node["work"])
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]} could not be started: {error.strerror}.\n".encode())
+        return NOT_STARTED
+
+
+def print_into(log: str) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(output)
+    os.close(nothing)
+
+
+def prefer_for_out_of_memory() -> None:
+    """When memory runs out the kernel should take the script, not those who look after it."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("500")
+    except OSError:
+        pass
+
+
+def filled_in(words: "list[str]", node: "dict[str, Any]") -> "list[str]":
+    """The command for this node: its interpreter, data paths and variables. A shell expands its own text."""
+    is_python = words[0] == "{python}"
+    words = [node["python"] if word == "{python}" else word for word in words]
+    # Longest first: one placeholder may be the beginning of another.
+    for text, path in sorted(dict(node.get("placeholders", ())).items(), key=lambda pair: -len(pair[0])):
+        words = [word.replace(text, path) for word in words]
+    return [words[0]] + [with_variables(word) for word in words[1:]] if is_python else words
+
+
+def with_variables(word: str) -> str:
+    if "$" not in word:
+        return word
+    import re
+
+    return re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))", lambda found: os.environ.get(found.group(1) or found.group(2), found.group(0)), word
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""What mpirun runs in place of ssh: `rsh_agent.py DOORS HOST COMMAND...` has the supervisor of HOST start a daemon.
+
+DOORS is a JSON file {"secret", "doors": {host: "unix:PATH" or "tcp:ADDRESS:PORT"}}. The exit code is the daemon's.
+Runs alone on any Python from 3.6 on.
+"""
+
+import _socket
+import hashlib
+import hmac
+import json
+import os
+import select
+import shlex
+import sys
+
+if False:  # the module is slow to load
+    from typing import Any
+
+TIMEOUT_SECONDS = 20
+LOOK_AT_PARENT_SECONDS = 1.0
+NOT_STARTED = 255
+
+
+class Refused(Exception):
+    pass
+
+
+def main(arguments: "list[str]") -> int:
+    doors_file, host, command = arguments[0], arguments[1], " ".join(arguments[2:])
+    with open(doors_file, "rb") as file:
+        known = json.loads(file.read().decode("utf-8"))
+    address = known["doors"].get(host.split("@")[-1])
+    if address is None:
+        raise Refused(f"the run has no node {host!r}")
+    return ask(address, known["secret"], shlex.split(command))
+
+
+def ask(address: str, secret: str, words: "list[str]") -> int:
+    connection = Connection(address)
+    theirs, own = connection.read()["nonce"], os.urandom(16).hex()
+    nonces = [theirs, own]
+    connection.write({"nonce": own, "words": words, "proof": proof(secret, "asks", nonces, words)})
+    answer = connection.read()
+    if "error" in answer:
+        raise Refused(answer["error"])
+    if not hmac.compare_digest(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
+        raise Refused("something else answers at its door")
+    connection.wait(os.getppid())
+    return int(connection.read()["exit"])
+
+
+def proof(secret: str, side: str, nonces: "list[str]", words: "list[str]") -> str:
+    """Shows that `side` knows the secret, which never travels, and means these words, in this conversation alone."""
+    text = "\0".join([side, *nonces, *words])
+    return hmac.new(secret.encode(), text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+
+
+class Connection:
+    """Lines of JSON. The module `socket` takes longer to load than all of this."""
+
+    def __init__(self, address: str) -> None:
+        kind, _, place = address.partition(":")
+        self._socket = _socket.socket(_socket.AF_UNIX if kind == "unix" else _socket.AF_INET, _socket.SOCK_STREAM)
+        self._socket.settimeout(TIMEOUT_SECONDS)
+        self._unread = b""
+        if kind == "unix":
+            # A socket's address holds 107 bytes, and the folder may lie deeper than that.
+            folder = os.open(os.path.dirname(place), os.O_RDONLY)
+            self._socket.connect(f"/proc/self/fd/{folder}/{os.path.basename(place)}")
+            os.close(folder)
+        else:
+            name, _, port = place.rpartition(":")
+            self._socket.connect((name, int(port)))
+
+    def write(self, body: "dict[str, object]") -> None:
+        self._socket.sendall(json.dumps(body).encode() + b"\n")
+
+    def read(self) -> "dict[str, Any]":
+        while b"\n" not in self._unread:
+            piece = self._socket.recv(65536)
+            if not piece:
+                raise Refused("its supervisor is gone")
+            self._unread += piece
+        line, self._unread = self._unread.split(b"\n", 1)
+        body = json.loads(line.decode("utf-8"))  # type: dict[str, Any]
+        return body
+
+    def wait(self, parent: int) -> None:
+        """Until there is something to read, or mpirun, which started this, has ended."""
+        while b"\n" not in self._unread and not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
+            if os.getppid() != parent:
+                raise Refused("mpirun is gone")
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except (Refused, OSError, ValueError, KeyError) as error:
+        sys.stderr.write(f"Runyard: node {sys.argv[2]} did not start its MPI daemon: {error}.\n")
+        code = NOT_STARTED
+    sys.stderr.flush()
+    os._exit(code)
