@@ -3,6 +3,9 @@ import hashlib
 import os
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from runyard.model.runs import AttemptId, RunId
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import attempt_folders
 from runyard.node.processes import carrying
+from runyard.ports.engine import ticket_for
 from tests.node.recording_service import RecordingService
 
 
@@ -71,15 +75,46 @@ def a_plan(service: RecordingService, script: str, *arguments: str, attempt_id: 
     return LaunchPlan(**{**plan, **fields})
 
 
+@pytest.fixture
+def submit_to_nodes(engine, service):
+    """Run this script text on several nodes, each given as its processes; returns the ticket."""
+
+    def submit(script: str, *nodes: list[ProcessSpec], ports=(), **fields):
+        plan = a_plan(service, script, **fields)
+        name = [f"cluster-{node}" for node in range(len(nodes))]
+        places = [
+            NodePlan(f"127.0.9.{node + 1}", tuple(processes), name=name[node], ports=ports[node] if ports else ())
+            for node, processes in enumerate(nodes)
+        ]
+
+        def stop(attempt_id: str, end_as: str) -> None:
+            engine.cancel(ticket_for(attempt_id, len(nodes)), grace=timedelta(seconds=3), end_as=end_as)
+
+        service.gather(plan.attempt_id, len(nodes), stop)
+        return engine.submit(replace(plan, nodes=tuple(places)))
+
+    return submit
+
+
+def a_rank(rank: int, *arguments: str, role: str = "worker", **env: str) -> ProcessSpec:
+    command = ("{python}", "train.py", *arguments)
+    return ProcessSpec(rank, command, env, f"azureml-logs/70_driver_log_{rank}.txt", role)
+
+
+def rank_log(service: RecordingService, rank: int) -> str:
+    return service.logs.get(f"azureml-logs/70_driver_log_{rank}.txt", b"").decode("utf-8", "replace")
+
+
 def driver_log(service: RecordingService) -> str:
     return service.logs.get("azureml-logs/70_driver_log.txt", b"").decode("utf-8", "replace")
 
 
-def pid_from(service: RecordingService, name: str) -> int:
-    """A pid that the script printed as `name=PID`."""
+def pid_from(service: RecordingService, name: str, log: Callable[[], str] | None = None) -> int:
+    """A pid that the script printed as `name=PID`, to the driver log or to another."""
+    read = log or (lambda: driver_log(service))
 
     def find() -> int | None:
-        for line in driver_log(service).splitlines():
+        for line in read().splitlines():
             if line.startswith(f"{name}="):
                 return int(line.partition("=")[2])
         return None

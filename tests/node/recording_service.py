@@ -1,16 +1,22 @@
 """A service that only remembers: the peer of supervisors in these tests, with the wire's rules on offsets."""
 
+import hashlib
 import json
 import threading
 import time
 import urllib.parse
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from runyard.errors import RunyardError, to_wire
+from runyard.errors import AttemptOver, BlobsMissing, RunyardError, to_wire
 from runyard.model.data import DataForAttempt, NetworkRules
+from runyard.model.parts import Part, PartState
+from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
+from runyard.planning.gathering import decide
 
 WAIT_SECONDS = 20.0
 
@@ -30,6 +36,12 @@ class RecordingService:
         self.outputs: list[dict] = []
         self.largest_body = 0
         self.answers_cancel = False
+        self.is_over = False
+        self.run_files: dict[str, bytes] = {}
+        self.blob_requests: list[str] = []
+        self._parts: dict[tuple[str, int], Part] = {}
+        self._node_counts: dict[str, int] = {}
+        self._stop: Callable[[str, str], None] = lambda attempt_id, end_as: None
         self.refuses_with: int | None = None
         self._changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
@@ -64,9 +76,26 @@ class RecordingService:
                 self._changed.wait(min(left, 0.5))
         return value
 
-    def report(self, state: str, attempt_id: str | None = None) -> dict | None:
-        matching = (r for r in self.reports if r["state"] == state and attempt_id in (None, r["attempt_id"]))
-        return next(matching, None)
+    def gather(self, attempt_id: str, node_count: int, stop: Callable[[str, str], None]) -> None:
+        """Decide for these nodes as the real service does; `stop` is called with the attempt and what it ends as."""
+        self._node_counts[attempt_id], self._stop = node_count, stop
+
+    def report(self, state: str, attempt_id: str | None = None, node: int | None = None) -> dict | None:
+        for report in self.reports:
+            if (state, True, True) == (
+                report["state"],
+                attempt_id in (None, report["attempt_id"]),
+                node in (None, report["node"]),
+            ):
+                return report
+        return None
+
+    def all_ended(self, node_count: int, attempt_id: str = "run1.1") -> list[dict]:
+        """The last reports of all nodes, by node."""
+        reports = [
+            self.wait_for(lambda node=node: self.report("ended", attempt_id, node)) for node in range(node_count)
+        ]
+        return reports
 
     def ended(self, attempt_id: str | None = None, seconds: float = WAIT_SECONDS) -> dict:
         return self.wait_for(lambda: self.report("ended", attempt_id), seconds)
@@ -76,7 +105,9 @@ class RecordingService:
             self.largest_body = max(self.largest_body, len(body))
             if self.refuses_with is not None:
                 return self.refuses_with, {"code": "storage_full", "problem": "full", "hint": "", "facts": {}}
-            answer = self._route(method, path.split("/")[3:], query, body)
+            if self.is_over and parts_of(path)[-1] != "report":
+                return 409, to_wire(AttemptOver("The run has ended."))
+            answer = self._route(method, parts_of(path), query, body)
             self._changed.notify_all()
             return answer
 
@@ -86,7 +117,7 @@ class RecordingService:
                 return 200, {"shares_files": True}
             case "POST", ["attempts", attempt_id, "report"]:
                 self.reports.append({**json.loads(body), "attempt_id": attempt_id})
-                return 200, {"cancel": self.answers_cancel}
+                return 200, self._answer(attempt_id, json.loads(body))
             case "GET", ["attempts", _, "data"]:
                 return self._data(stores_only=query.get("stores") == "1")
             case "POST", ["attempts", _, "outputs"]:
@@ -102,9 +133,57 @@ class RecordingService:
                 return self._append(self.journals, name, int(query["offset"]), body)
             case "POST", ["runs", _, "files", "adopt"]:
                 return self._adopt(json.loads(body))
+            case "GET", ["runs", _, "files"]:
+                return 200, {"files": [self._file(path) for path in self.run_files if path.startswith(query["prefix"])]}
+            case "POST", ["runs", _, "files"]:
+                return self._register(json.loads(body)["entries"])
+            case "POST", ["blobs", "pack"]:
+                self.blob_requests.append("pack")
+                return self._unpack(body)
+            case "PUT", ["blobs", name]:
+                self.blob_requests.append(name)
+                self.blobs[name] = body
+                return 200, {}
             case "GET", ["blobs", name] if name in self.blobs:
                 return 200, self.blobs[name]
         return 404, {"code": "not_found", "problem": f"{method} {parts}", "hint": "", "facts": {}}
+
+    def _answer(self, attempt_id: str, body: dict) -> dict:
+        count = self._node_counts.get(attempt_id)
+        if self.is_over or count is None or body["state"] not in list(PartState):
+            return {"cancel": self.answers_cancel or self.is_over, "end_as": "canceled", "roster": None}
+        key, state = (attempt_id, body["node"]), PartState(body["state"])
+        known = self._parts.get(key)
+        facts = {**(known.facts if known else {}), **body}
+        order = list(PartState)
+        if known is not None:
+            state = max(known.state, state, key=order.index)
+        self._parts[key] = Part(AttemptId(attempt_id), body["node"], state, datetime.now(UTC), facts)
+        decision = decide(count, [part for (owner, _), part in self._parts.items() if owner == attempt_id])
+        if decision.stop is not None:
+            self._stop(attempt_id, decision.stop)
+        stop = "canceled" if self.answers_cancel else decision.stop
+        return {"cancel": stop is not None, "end_as": stop or "canceled", "roster": decision.roster}
+
+    def _file(self, path: str) -> dict:
+        content = self.run_files[path]
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.blobs[sha256] = content
+        return {"path": path, "sha256": sha256, "size": len(content)}
+
+    def _register(self, entries: list) -> tuple[int, dict]:
+        missing = [sha256 for _, sha256, _, _ in entries if sha256 not in self.blobs]
+        if missing:
+            return 409, to_wire(BlobsMissing("Some blobs are missing.", sha256=missing))
+        self.files.update({path: self.blobs[sha256] for path, sha256, _, _ in entries})
+        return 204, {}
+
+    def _unpack(self, body: bytes) -> tuple[int, dict]:
+        while body:
+            head, _, rest = body.partition(b"\n")
+            sha256, size = head.decode().split()
+            self.blobs[sha256], body = rest[: int(size)], rest[int(size) :]
+        return 204, {}
 
     def _data(self, *, stores_only: bool) -> tuple[int, dict]:
         if stores_only and self.stores_are_away:
@@ -129,6 +208,10 @@ class RecordingService:
         return 200, {"entries": []}
 
 
+def parts_of(path: str) -> list[str]:
+    return path.split("/")[3:]
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     recorder: RecordingService
@@ -138,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         query = dict(urllib.parse.parse_qsl(address.query))
         status, answer = self.recorder.take(self.command, urllib.parse.unquote(address.path), query, body)
-        payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode() if status != 204 else b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()

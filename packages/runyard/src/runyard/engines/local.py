@@ -1,16 +1,15 @@
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from runyard.engines.gpus import find_gpus
+from runyard.engines.node_parts import NodeParts
 from runyard.engines.warm_agent import WarmAgent
 from runyard.model.plan import LaunchPlan, part_name
 from runyard.model.runs import AttemptId
-from runyard.node.attempt import AttemptFolder
 from runyard.planning.plan_json import plan_to_json
-from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
+from runyard.ports.engine import Capabilities, Observed, Ticket, ticket_for
 
 
 class LocalEngine:
@@ -20,7 +19,8 @@ class LocalEngine:
     """
 
     def __init__(self, home: Path, *, max_nodes: int = 64) -> None:
-        self._home, self._agent = home, WarmAgent(home)
+        self._agent = WarmAgent(home)
+        self._nodes = NodeParts(home, self._agent)
         self.gpus = find_gpus()
         self.capabilities = Capabilities(max_nodes, tuple(gpu.index for gpu in self.gpus), shares_files=True)
 
@@ -32,35 +32,20 @@ class LocalEngine:
         ticket = ticket_for(plan.attempt_id, len(plan.nodes))
         # All plans first: from the first supervisor on, whoever asks sees every part.
         for node, part in enumerate(_parts(ticket)):
-            folder = AttemptFolder(self._home, part)
-            if not folder.exists():
-                folder.root.mkdir(parents=True, exist_ok=True)
-                folder.write("plan.json", plan_to_json(replace(plan, node=node)))
+            self._nodes.lay_out(part, plan_to_json(replace(plan, node=node)))
         for part in _parts(ticket):
-            self._agent.ask({"op": "start", "part": part})
+            self._nodes.start(part)
         return ticket
 
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
-        return {ticket: [Observed(self._phase(part)) for part in _parts(ticket)] for ticket in tickets}
+        return {ticket: [Observed(self._nodes.phase(part)) for part in _parts(ticket)] for ticket in tickets}
 
     def recover(self, ticket: Ticket, node: int) -> None:
-        self._agent.ask({"op": "recover", "part": _parts(ticket)[node]})
+        self._nodes.recover(_parts(ticket)[node])
 
     def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
         for part in _parts(ticket):
-            AttemptFolder(self._home, part).want_cancel(grace.total_seconds(), end_as)
-
-    def _phase(self, part: str) -> PartPhase:
-        folder = AttemptFolder(self._home, part)
-        if not folder.exists():
-            return PartPhase.LOST
-        if folder.supervisor() is not None:
-            return PartPhase.ALIVE
-        lock = folder.take_lock()
-        if lock is None:  # forked, and not yet signed in
-            return PartPhase.ALIVE
-        os.close(lock)
-        return PartPhase.LOST
+            self._nodes.cancel(part, grace.total_seconds(), end_as)
 
 
 def _parts(ticket: Ticket) -> list[str]:

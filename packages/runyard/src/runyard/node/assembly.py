@@ -1,5 +1,6 @@
 """What a part of a distributed run sets up beside its processes: ports, a network of its own, a door for launchers."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,11 @@ class Assembly:
             self._background.loop.on_readable(source, callback)
         return self._launch
 
+    @property
+    def pids(self) -> set[int]:
+        """Processes that keep its network."""
+        return set(self._network.pids) if self._network is not None else set()
+
     def close(self) -> None:
         if self._door is not None:
             self._door.close()
@@ -72,10 +78,9 @@ class Assembly:
     def _get_ready(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
         is_private = plan.shares_files and not why_no_private_network()
-        ports = home / "ports" / plan.attempt_id if is_private else home / "ports"
-        self._ports = HeldPorts(ports, is_private=is_private)
+        self._ports = HeldPorts(home / "ports" / plan.attempt_id if is_private else home / "ports")
         if is_private and plan.node == 0:
-            self._network = PrivateNetwork.make(self._folder.root)
+            self._network = self._make_network(bare)
         if self._is_mpi:
             self._prepare_ranks(bare)
         return {
@@ -87,6 +92,17 @@ class Assembly:
             "is_essential": any(spec.is_essential for spec in plan.here.processes),
             "ranks": ranks_of(plan),
         }
+
+    def _make_network(self, bare: Launch) -> PrivateNetwork | None:
+        """None, with a word about it, where it cannot be had though nothing spoke against it."""
+        try:
+            return PrivateNetwork.make(self._folder.root, bare.variables(self._plan.here.env, None))
+        except EngineError as e:
+            if os.environ.get("RUNYARD_NETWORK") == "private":
+                raise
+            with self._folder.node_log.open("a", encoding="utf-8") as log:
+                print(f"The run uses the machine's own network, where its servers can be reached: {e}", file=log)
+            return None
 
     def _prepare_ranks(self, bare: Launch) -> None:
         from runyard.node.mpi.door import Door

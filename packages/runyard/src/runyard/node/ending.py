@@ -136,14 +136,6 @@ def _named(number: int) -> str:
         return f"{number} (an unnamed signal)"
 
 
-def name_rank(ending: Ending, node: str) -> None:
-    """Say in the error which of several processes it was."""
-    if ending.error is not None:
-        where = f" on node {node}" if node else ""
-        said = ending.error["message"].rstrip(".")
-        ending.error["message"] = f"{said}; it was rank {ending.rank}{where}, whose log is {ending.log}."
-
-
 def said_of_rank(ending: Ending, raised: str) -> str:
     """The error of a rank whose wait status nobody here has."""
     if raised:

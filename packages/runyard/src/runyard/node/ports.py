@@ -20,14 +20,14 @@ _IN_USE = re.compile(r"address already in use|eaddrinuse|errno[: ]*98\b", re.IGN
 
 
 class HeldPorts:
-    """Ports that nobody else of this home folder is given for as long as the process lives or until `close`.
+    """Ports that nobody else is given for as long as the process lives or until `close`.
 
-    A port is held by a lock on a file named after it in `folder`, so a killed supervisor holds none.
+    A port is held by a lock on a file named after it in `folder`, so a killed supervisor holds none. Those who share
+    a network share a folder.
     """
 
-    def __init__(self, folder: Path, *, is_private: bool = False) -> None:
-        """`is_private`: they are for a network of the attempt's own, where no stranger can be."""
-        self._folder, self._is_private = folder, is_private
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._locks: list[int] = []
 
     def choose(self, wishes: Sequence[PortWish]) -> dict[str, int]:
@@ -58,7 +58,7 @@ class HeldPorts:
         except BlockingIOError:
             os.close(lock)
             return False
-        if not self._is_private and not is_free(port):
+        if not is_free(port):
             os.close(lock)
             return False
         self._locks.append(lock)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runyard.errors import EngineError, Json
+from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.service_client import ServiceClient, patiently, quoted
 
@@ -33,15 +33,12 @@ def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
 
 
 def with_ports(text: str, roster: Sequence[Json]) -> str:
-    """The text with the ports that nodes chose in place of `<port:NODE:NAME>`. EngineError where one has none.
-    Without a roster they stay.
-    """
+    """The text with the ports that nodes chose in place of `<port:NODE:NAME>`. One that nobody chose stays as it is:
+    it may be a word of the user's own."""
 
     def port(found: re.Match[str]) -> str:
         node, name = int(found[1]), found[2]
-        ports: Mapping[str, int] = roster[node]["ports"] if node < len(roster) else {}
-        if name not in ports:
-            raise EngineError(f"The plan needs the port {name!r} of node {node}, which chose none.")
-        return str(ports[name])
+        ports: Mapping[str, int] = roster[node].get("ports") or {} if node < len(roster) else {}
+        return str(ports[name]) if name in ports else found[0]
 
-    return _PORT.sub(port, text) if roster and "<port:" in text else text
+    return _PORT.sub(port, text) if "<port:" in text else text

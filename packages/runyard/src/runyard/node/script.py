@@ -12,6 +12,7 @@ from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.preparation import Prepared
 from runyard.node.processes import prefer_for_out_of_memory
 from runyard.node.rendezvous import with_ports
+from runyard.node.service_client import certificates_file
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _RANK_STARTER = "{rank_starter}"
@@ -87,8 +88,10 @@ class Launch:
         variables["PATH"] = os.pathsep.join(
             (str(Path(self.prepared.python).parent), variables.get("PATH") or os.defpath)
         )
+        certificates = certificates_file(self.folder.home)
         return {
             **variables,
+            **({"RUNYARD_CA": str(certificates)} if certificates is not None else {}),
             **({"RUNYARD_RANK": str(rank)} if rank is not None else {"RUNYARD_RANK_FILE": str(self.folder.rank_file)}),
             "RUNYARD_HOME": str(self.folder.home),
             "RUNYARD_JOURNALS": str(self.folder.journals),

@@ -47,9 +47,8 @@ class Supervisor:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
         self._background = Background(folder, plan)
         self._data = DataCare(folder, plan, self)
-        self._tree = ProcessTree(
-            folder, self.wait_until, self._background.loop.has_children, lambda: self._data.mounts.pids
-        )
+        has_children = self._background.loop.has_children
+        self._tree = ProcessTree(folder, self.wait_until, has_children, self._own_processes)
         self._assembly = Assembly(folder, plan, self._background, self._tree)
 
     def run(self) -> None:
@@ -202,6 +201,9 @@ class Supervisor:
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
     ) -> None:
         self._background.wait_until(is_done, deadline, ignore_cancel=ignore_cancel)
+
+    def _own_processes(self) -> set[int]:
+        return {*self._data.mounts.pids, *self._assembly.pids}
 
     def is_canceled(self) -> bool:
         return self._background.stop is not None

@@ -11,7 +11,7 @@ from runyard.node.script import Launch, log_file
 
 def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: bool) -> Ending:
     """The end of the part whose process `spec` has decided it, by its wait status."""
-    plan, folder = launch.plan, launch.folder
+    folder = launch.folder
     disk_is_full = folder.free_bytes() < RESERVE_BYTES
     log = log_file(folder, spec)
     ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=memory_ran_out, disk_is_full=disk_is_full)
@@ -21,8 +21,6 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
     if spec.role == "launcher":
         _blame_a_rank(ending, launch, ends.last_of(log), status)
     _name_port_thief(ending, launch)
-    if plan.is_distributed and len(plan.nodes) == 1:
-        ends.name_rank(ending, plan.here.name)  # of several nodes the service says which it was
     return ending
 
 
