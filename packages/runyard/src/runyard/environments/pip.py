@@ -29,25 +29,27 @@ class Pip:
         jobs = compilers_at_once()
         say(f"Building {build.requirement}{beside} with {jobs} compilers at once. This takes minutes, and only once.")
         began = time.monotonic()
-        source = self._source(build, options, say)
-        command = ["wheel", "-v", "--no-build-isolation", "--no-deps", "--no-index", "-w", "built", str(source)]
+        # pip's own cache of wheels knows nothing of what they were compiled against.
+        command = ["wheel", "-v", "--no-cache-dir", "--no-build-isolation", "--no-deps", "-w", "built"]
+        command += self._edited(build, options, say) if build.edits else self._wanted(build, options)
         self._run(build, f"compiling {build.requirement}{beside}", command, say)
         say(f"Built {build.requirement}{beside} in {time.monotonic() - began:.0f} s.")
         return self._only("built", "*.whl")
 
-    def _source(self, build: SourceBuild, options: Sequence[str], say: Say) -> Path:
+    def _wanted(self, build: SourceBuild, options: Sequence[str]) -> list[str]:
         wanted = self._scratch / "wanted.txt"
         wanted.write_text("\n".join([*options, build.requirement, ""]), encoding="utf-8")
-        command = ["download", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d", "source"]
-        self._run(build, f"fetching the source of {build.requirement}", [*command, "-r", wanted.name], say)
-        archive = self._only("source", "*")
-        if not build.edits:
-            return archive
-        _unpack(archive, self._scratch / "unpacked")
+        return ["--no-binary", ":all:", "-r", wanted.name]
+
+    def _edited(self, build: SourceBuild, options: Sequence[str], say: Say) -> list[str]:
+        """The source in a folder, with the lines changed that must be."""
+        command = ["download", "--no-deps", "--no-build-isolation", "-d", "source", *self._wanted(build, options)]
+        self._run(build, f"fetching the source of {build.requirement}", command, say)
+        _unpack(self._only("source", "*"), self._scratch / "unpacked")
         folder = self._only("unpacked", "*")
         for edit in build.edits:
             _edit(folder / edit.file, edit.old, edit.new, say)
-        return folder
+        return ["--no-index", str(folder)]
 
     def _run(self, build: SourceBuild, doing: str, command: Sequence[str], say: Say) -> None:
         try:
