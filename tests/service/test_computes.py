@@ -1,5 +1,7 @@
 import pytest
 
+from runyard.services.tokens import Tokens
+
 
 @pytest.fixture
 def computes(client):
@@ -45,6 +47,17 @@ def test_a_second_create_changes_the_first(client, computes):
         ({"max_nodes": 2, "min_nodes": -1}, "min_nodes"),
         ({"max_nodes": 2, "vm_priority": "spot"}, "vm_priority"),
         ({"max_nodes": 2, "idle_seconds_before_scaledown": -5}, "idle_seconds_before_scaledown"),
+        ({"max_nodes": 2, "engine": "slurm"}, "engine"),
+        ({"max_nodes": 2, "address": "10.0.0.1:6379"}, "address"),
+        ({"max_nodes": 2, "engine": "local", "address": "10.0.0.1:6379"}, "address"),
+        ({"max_nodes": 2, "engine": "ray", "address": "file:///etc/passwd"}, "address"),
+        ({"max_nodes": 2, "engine": "ray", "address": "host:99999"}, "address"),
+        ({"max_nodes": 2, "resources": [4]}, "resources"),
+        ({"max_nodes": 2, "resources": {"tpu": 1}}, "tpu"),
+        ({"max_nodes": 2, "resources": {"cpu": -1}}, "cpu"),
+        ({"max_nodes": 2, "resources": {"cpu": "4"}}, "cpu"),
+        ({"max_nodes": 2, "resources": {"gpu": 0.5}}, "gpu"),
+        ({"is_attached": True}, "attached"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused_by_name(client, computes, body, word):
@@ -62,3 +75,29 @@ def test_deleting_takes_the_nodes_along(client, computes):
     client.post(computes, {"name": "brief", "body": {"max_nodes": 1}})
     client.delete(f"{computes}/brief")
     assert client.refusal("GET", f"{client.here}/computes/brief/status")["code"] == "not_found"
+
+
+@pytest.mark.parametrize("place", [{"engine": "ray"}, {"address": "10.0.0.1:6379"}, {"resources": {"cpu": 1}}])
+def test_a_script_cannot_send_the_service_to_other_machines(client, computes, place):
+    run_id = f"{client.workspace}-script"
+    client.post(f"{client.here}/experiments/e/runs", {"run_id": run_id, "interactive": True})
+    script = client.with_token(Tokens(client.token).run_token(run_id))
+    script.post(computes, {"name": "own", "body": {"max_nodes": 1}})
+    assert (
+        script.refusal("POST", computes, {"name": "far", "body": {"max_nodes": 1, **place}})["code"] == "unauthorized"
+    )
+    assert script.refusal("PATCH", f"{computes}/own", {"body": place})["code"] == "unauthorized"
+
+
+def test_a_cluster_is_not_moved_under_its_runs(client, computes):
+    client.post(computes, {"name": "busy", "body": {"max_nodes": 1}})
+    definition = {"target": "busy", "command": "sleep 60", "environment": {"python": {"userManagedDependencies": True}}}
+    run_id = f"{client.workspace}-busy"
+    client.post(f"{client.here}/experiments/e/runs", {"run_id": run_id, "definition": definition})
+    moved = {"name": "busy", "body": {"max_nodes": 1, "engine": "local"}}
+    assert client.refusal("POST", computes, moved)["code"] == "conflict"
+    assert run_id in client.refusal("PATCH", f"{computes}/busy", {"body": {"engine": "local"}})["problem"]
+    client.patch(f"{computes}/busy", {"body": {"max_nodes": 2}})
+    client.post(f"/runs/{run_id}/cancel")
+    client.get(f"/runs/{run_id}/wait?ended=1&timeout=30")
+    assert client.post(computes, moved)["body"]["engine"] == "local"

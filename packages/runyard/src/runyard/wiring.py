@@ -13,6 +13,7 @@ from runyard.blobs.logs import FileLogStore
 from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.gpus import find_gpus
+from runyard.engines.ray.attaching import check_address
 from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.cache import prune
 from runyard.environments.compiled import CompiledWheels
@@ -276,7 +277,9 @@ def _asset_rules(
         AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault, data.stores),
-        AssetKind.COMPUTE: ComputeKind(base.stores.nodes, base.runs, places, mover),
+        AssetKind.COMPUTE: ComputeKind(
+            base.stores.nodes, base.runs, places, mover, lambda address: check_address(base.settings.home, address)
+        ),
     }
 
 

@@ -25,10 +25,11 @@ class Places:
 
     def cluster_of(self, run: RunRecord) -> Asset | None:
         """None for a run without a cluster, and where it is gone."""
-        if run.target in UNMANAGED_TARGETS:
-            return None
+        return None if run.target in UNMANAGED_TARGETS else self.find(run.workspace, run.target)
+
+    def find(self, workspace: str, name: str) -> Asset | None:
         try:
-            return self._assets.get(run.workspace, AssetKind.COMPUTE, run.target)
+            return self._assets.get(workspace, AssetKind.COMPUTE, name)
         except NotFound:
             return None
 
@@ -45,6 +46,11 @@ class Places:
         """Raises InvalidArgument, with the numbers, for a gang that the cluster could never have."""
         with self._pool_of(cluster) as pool:
             pool.check(cluster, definition)
+
+    def check_size(self, cluster: Asset) -> None:
+        """Raises InvalidArgument for a node whose size nobody knows, EngineError for a site that cannot be."""
+        with self._pool_of(cluster) as pool:
+            pool.gpus_promised(cluster)
 
     def gpus_promised(self, run: RunRecord) -> int | None:
         """As `NodePool.gpus_promised`; None without a cluster."""

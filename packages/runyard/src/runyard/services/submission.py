@@ -145,7 +145,7 @@ class Submissions:
         computes = self._assets.list(workspace, AssetKind.COMPUTE, latest_only=True)
         for compute in computes:
             if compute.name == target:
-                check_nodes(definition, target, max_nodes=int(compute.body.get("max_nodes", 1)))
+                check_nodes(definition, target, max_nodes=int(compute.body["max_nodes"]))
                 self._places.check(compute, definition)
                 return
         known = ", ".join(f"'{name}'" for name in sorted({"local", *(compute.name for compute in computes)}))

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from runyard.errors import Json as JsonObject
+from runyard.errors import Unauthorized
 from runyard.http.answers import Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
@@ -13,6 +14,7 @@ from runyard.http.fields import mapping, strings, text
 from runyard.http.records import shown_asset
 from runyard.http.routes.runs import wanted_tags
 from runyard.model.assets import Asset, AssetKind
+from runyard.services.compute_body import PLACE_FIELDS
 from runyard.services.tokens import Caller, Role
 
 router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
@@ -32,8 +34,9 @@ def list_assets(
 
 
 @router.post("/assets/{kind}")
-def create_asset(services: Use, workspace: str, kind: str, body: JsonBody) -> Response:
+def create_asset(services: Use, who: Who, workspace: str, kind: str, body: JsonBody) -> Response:
     """Datasets and datastores have routes of their own, and are refused here."""
+    _check_place(who, kind, mapping(body, "body"))
     made = services.assets.create(workspace, kind, text(body, "name"), _body_of(body), strings(body, "tags"))
     return Json(shown_asset(made))
 
@@ -50,8 +53,9 @@ def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, ver
 
 @router.patch("/assets/{kind}/{name}")
 def patch_asset(
-    services: Use, workspace: str, kind: str, name: str, body: JsonBody, version: int | None = None
+    services: Use, who: Who, workspace: str, kind: str, name: str, body: JsonBody, version: int | None = None
 ) -> Response:
+    _check_place(who, kind, body.get("body"))
     return Json(shown_asset(services.assets.change(workspace, kind, name, version, body)))
 
 
@@ -76,6 +80,13 @@ def noted(services: Services, who: Caller, asset: Asset) -> Asset:
     if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
         services.lineage.looked_up(who.run_id, asset)
     return asset
+
+
+def _check_place(who: Caller, kind: str, body: object) -> None:
+    """A script may make clusters, but not send the service to machines of its choice."""
+    if kind == AssetKind.COMPUTE and who.role is not Role.OWNER and isinstance(body, dict):
+        for name in PLACE_FIELDS & body.keys():
+            raise Unauthorized(f"{name} of a compute target is set with the owner's token, not with a run's.")
 
 
 def _body_of(body: JsonObject) -> JsonObject:

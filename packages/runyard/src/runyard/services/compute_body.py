@@ -1,0 +1,87 @@
+"""What a compute target's body may say, checked before anything is asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.engines.ray.address import parse_address
+from runyard.errors import InvalidArgument
+
+DEFAULT_IDLE_SECONDS = 1800
+PLACE_FIELDS = frozenset({"engine", "address", "resources"})
+"""They say which machines the service talks to and what it takes of them: for its owner alone."""
+_ENGINES = ("local", "ray")
+_RESOURCES = ("cpu", "gpu", "memory_gb")
+_MOST_NODES = 10_000
+Body = Mapping[str, Any]
+
+
+def checked_compute(body: Body) -> dict[str, Any]:
+    """The body as it is kept. InvalidArgument names the field that cannot be."""
+    place = _checked_place(body)
+    is_attached = bool(body.get("is_attached"))
+    most = _whole(body, "max_nodes", _MOST_NODES if is_attached else None, at_least=1)
+    least = _whole(body, "min_nodes", 0, at_least=0)
+    if least > most:
+        raise InvalidArgument(f"min_nodes must be at most max_nodes ({most}), got {least}.")
+    idle = _whole(body, "idle_seconds_before_scaledown", DEFAULT_IDLE_SECONDS, at_least=0)
+    priority = str(body.get("vm_priority") or "dedicated")
+    if priority.lower() not in ("dedicated", "lowpriority"):
+        raise InvalidArgument(f"vm_priority must be 'dedicated' or 'lowpriority', got {priority!r}.")
+    rest = {name: value for name, value in body.items() if name not in PLACE_FIELDS}
+    return {
+        "type": "AmlCompute",
+        "vm_size": "",
+        "description": "",
+        "location": "local",
+        **rest,
+        **place,
+        "vm_priority": priority,
+        "min_nodes": least,
+        "max_nodes": most,
+        "idle_seconds_before_scaledown": idle,
+        "provisioning_state": "Succeeded",
+    }
+
+
+def _checked_place(body: Body) -> dict[str, Any]:
+    engine, address = body.get("engine"), body.get("address")
+    if engine is not None and engine not in _ENGINES:
+        raise InvalidArgument(f"engine must be 'local' or 'ray', got {engine!r}.", hint="Leave it out for the default.")
+    if address is not None and engine != "ray":
+        raise InvalidArgument(
+            f"address {address!r} is of a Ray cluster, but engine is {engine!r}.", hint="Give engine 'ray' with it."
+        )
+    if body.get("is_attached") and (engine != "ray" or not address):
+        raise InvalidArgument("Only a Ray cluster can be attached.", hint="Give engine 'ray' and its address.")
+    kept = {"engine": engine, "address": None if address is None else parse_address(address)}
+    resources = _checked_resources(body.get("resources"))
+    return {name: value for name, value in {**kept, "resources": resources or None}.items() if value is not None}
+
+
+def _checked_resources(given: Any) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f"resources must be an object such as {{'cpu': 4, 'gpu': 1}}, got {given!r}.")
+    unknown = sorted(str(name) for name in given if name not in _RESOURCES)
+    if unknown:
+        raise InvalidArgument(f"resources has {unknown[0]!r}; known are {', '.join(_RESOURCES)}.")
+    return {name: _amount(name, value) for name, value in given.items() if value is not None}
+
+
+def _amount(name: str, value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf"):
+        raise InvalidArgument(f"resources[{name!r}] must be a number of at least 0, got {value!r}.")
+    if name == "gpu" and value != int(value):
+        raise InvalidArgument(f"resources['gpu'] must be a whole number, got {value!r}: runs do not share a GPU.")
+    return float(value) if name == "memory_gb" else value
+
+
+def _whole(body: Body, name: str, default: int | None, *, at_least: int) -> int:
+    value: Any = body.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value:
+        raise InvalidArgument(f"{name} must be a whole number of at least {at_least}, got {value!r}.")
+    return value
