@@ -4,6 +4,7 @@ from typing import Any
 
 from runyard.model.parts import Part
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
+from runyard.planning.distribution import Kind, kind_of
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import PartStore, RunStore
 from runyard.services.rank_logs import rank_logs
@@ -56,7 +57,7 @@ class Ranks:
         parts = {part.node: part for part in self._parts.list(attempt_id(run.id, run.attempt))}
         count = max(len(run.nodes), max(parts, default=-1) + 1)
         nodes = [_node(run, node, parts.get(node)) for node in range(count)]
-        known = {rank.rank: rank for part in parts.values() for rank in _ranks_of_part(part)}
+        known = _ranks(list(parts.values()), kind_of(run.definition))
         for log in rank_logs(self._logs.sizes(run_id), run.definition):
             alone = 0 if len(nodes) == 1 else None
             facts = run.exit_facts or {} if log.rank == 0 and not parts else {}
@@ -100,11 +101,23 @@ def _single(run: RunRecord, name: str) -> NodeOfRun:
     )
 
 
-def _ranks_of_part(part: Part) -> list[RankOfRun]:
-    """`layout` is told when a node is ready, `exits` when it has ended."""
-    exits = part.facts.get("exits") or {}
-    found = []
-    for rank, role, log in part.facts.get("layout") or ():
-        exit_code, signal = exits.get(str(rank)) or (None, None)
-        found.append(RankOfRun(int(rank), str(role), str(log), part.node, exit_code, signal))
+def _ranks(parts: Sequence[Part], kind: Kind) -> dict[int, RankOfRun]:
+    """Their logs are told when a node is ready, how they ended when it has ended."""
+    exits = _exits(parts, kind)
+    told = [(part.node, *rank) for part in parts for rank in part.facts.get("ranks") or ()]
+    return {rank: RankOfRun(rank, role, log, node, *exits.get(rank, (None, None))) for node, rank, role, log in told}
+
+
+def _exits(parts: Sequence[Part], kind: Kind) -> dict[int, tuple[int | None, int | None]]:
+    """Exit code and signal by rank. Of ranks that MPI's launcher started, what it says: all is well, or whose fault
+    it is."""
+    found: dict[int, tuple[int | None, int | None]] = {}
+    for part in parts:
+        facts = part.facts
+        if kind is not Kind.MPI:
+            found |= {int(rank): (code, signal) for rank, (code, signal) in (facts.get("exits") or {}).items()}
+        elif facts.get("outcome") == "completed":
+            found |= {rank: (0, None) for rank, _, _ in facts.get("ranks") or ()}
+        elif facts.get("error") and facts.get("rank") is not None:
+            found[facts["rank"]] = (facts.get("exit_code"), facts.get("signal"))
     return found
