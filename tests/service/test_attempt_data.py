@@ -7,6 +7,7 @@ import pytest
 from runyard.model.data import DataForAttempt
 from runyard.planning.data_json import data_from_json
 from runyard.services.tokens import Tokens
+from tests.attempts import node_of
 from tests.wire_client import PREFIX, WireClient
 
 BLOBS = "workspaceblobstore"
@@ -19,10 +20,9 @@ class Attempt:
     def __init__(self, client: WireClient, **definition: Any) -> None:
         self.run_id = f"data-{client.workspace}"
         client.interactive_run(self.run_id, definition=definition)
-        tokens = Tokens(client.token)
         self.route = f"/attempts/{self.run_id}.1"
-        self.node = client.with_token(tokens.node_token(f"{self.run_id}.1"))
-        self.script = client.with_token(tokens.run_token(self.run_id))
+        self.node = node_of(client, self.run_id)
+        self.script = client.with_token(Tokens(client.token).run_token(self.run_id))
         self._owner = client
 
     def data(self) -> DataForAttempt:
@@ -69,6 +69,14 @@ def test_a_node_is_told_the_files_and_how_to_reach_them(client, dataset, service
     assert data.stores[BLOBS].root == f"{service['home']}/datastores/{client.workspace}/{BLOBS}"
     assert Path(data.stores["workspacefilestore"].root).is_dir()
     assert data.network.allow_private
+
+
+def test_a_node_apart_is_given_folders_through_the_service(client, dataset):
+    attempt = Attempt(client, data={"pets": _input(dataset)}, outputData={"out": _output()})
+    for query in ("apart=1", "apart=1&stores=1"):
+        access = data_from_json(attempt.node.get(f"{attempt.route}/data?{query}")).stores[BLOBS]
+        assert (access.kind, access.root, access.secrets) == ("service", f"{client.workspace}/{BLOBS}", {})
+        assert set(access.options) == {"place"}
 
 
 def test_the_stores_alone_are_told_at_the_end(client, dataset):
@@ -240,7 +248,7 @@ def test_data_is_for_the_node_of_that_attempt_alone(client, dataset):
 def test_a_run_that_has_ended_is_given_no_credentials_any_more(client, dataset):
     attempt = Attempt(client, data={"pets": _input(dataset)})
     client.patch(f"/runs/{attempt.run_id}", {"status": "Completed"})
-    assert attempt.node.refusal("GET", f"{attempt.route}/data")["code"] == "conflict"
+    assert attempt.node.refusal("GET", f"{attempt.route}/data")["code"] == "attempt_over"
 
 
 def test_credentials_go_to_the_node_and_nowhere_else(client, service):

@@ -15,7 +15,9 @@ def store(client):
 
 def test_a_file_comes_back_as_it_was_put(client, store):
     data = os.urandom(3_000_000)
-    assert client.put(f"{store}/files/a/b.bin", data) == {"size": len(data)}
+    stored = client.put(f"{store}/files/a/b.bin", data)
+    assert (stored["path"], stored["size"]) == ("a/b.bin", len(data))
+    assert client.get(f"{store}/stat/a/b.bin") == stored
     assert client.read(f"{store}/files/a/b.bin") == data
     listed = client.get(f"{store}/files?prefix=a/")["files"]
     assert [(file["path"], file["size"]) for file in listed] == [("a/b.bin", len(data))]

@@ -5,6 +5,9 @@ import struct
 
 import pytest
 
+from tests.attempts import node_of
+from tests.wire_client import PREFIX
+
 JOURNAL = b'["m","loss",0.5,null,1.0]\n["m","loss",0.25,null,2.0]\n'
 
 
@@ -162,17 +165,21 @@ def test_adopting_refuses_paths_that_lead_out(client, run, tmp_path, paths):
     assert refused["code"] == "invalid_argument"
 
 
-def test_a_nodes_token_adopts_from_below_attempts_only(client, run, service, tmp_path):
-    from runyard.services.tokens import Tokens
-
+def test_a_nodes_token_adopts_from_the_folders_of_its_own_attempt_only(client, run, service, tmp_path):
     (tmp_path / "x").write_bytes(b"x")
     run_id = run.rpartition("/")[2]
-    node = client.with_token(Tokens(client.token).node_token(f"{run_id}.1"))
+    node = node_of(client, run_id)
     assert node.refusal("POST", f"{run}/files/adopt", {"root": str(tmp_path), "paths": ["x"]})["status"] == 400
-    assert node.refusal("POST", "/blobs/adopt", {"paths": [str(tmp_path / "x")]})["status"] == 400
-    folder = os.path.join(service["home"], "attempts", f"{run_id}.1", "work")
-    os.makedirs(folder)
-    with open(os.path.join(folder, "y"), "wb") as file:
-        file.write(b"y")
-    adopted = node.post(f"{run}/files/adopt", {"root": folder, "paths": ["y"]})["entries"]
-    assert adopted[0][:3] == ["y", hashlib.sha256(b"y").hexdigest(), 1]
+    assert node.refusal("POST", "/blobs/adopt", {"paths": [str(tmp_path / "x")]})["status"] == 401
+    attempts = os.path.join(service["home"], "attempts")
+    for part, is_own in ((f"{run_id}.1", True), (f"{run_id}.1-3", True), (f"{run_id}.12", False), ("other.1", False)):
+        folder = os.path.join(attempts, part, "work")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "y"), "wb") as file:
+            file.write(b"y")
+        answer = node.ask("POST", f"{PREFIX}{run}/files/adopt", {"root": folder, "paths": ["y"]})
+        if is_own:
+            assert answer.json["entries"][0][:3] == ["y", hashlib.sha256(b"y").hexdigest(), 1]
+        else:
+            assert answer.status == 400
+    assert node.refusal("POST", f"{run}/files/adopt", {"root": attempts, "paths": ["other.1/work/y"]})["status"] == 400

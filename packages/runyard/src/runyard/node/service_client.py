@@ -42,12 +42,12 @@ class ServiceClient:
     """
 
     def __init__(self, home: Path, token: str, *, timeout_seconds: float = 30) -> None:
-        self._home, self._token, self._timeout = home, token, timeout_seconds
+        self.home, self.token, self._timeout = home, token, timeout_seconds
         self._connection: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: bytes | IO[bytes] | None = None, *, size: int | None = None) -> bytes:
         """The answer's bytes. Raises ServiceAway, or the RunyardError the service answered with."""
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/octet-stream"}
         if size is not None:
             headers["Content-Length"] = str(size)
         status, answer = self._exchange(method, f"/api/v1{path}", body, headers)
@@ -70,7 +70,7 @@ class ServiceClient:
         connection = None
         try:
             connection = self._connect()
-            connection.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {self._token}"})
+            connection.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {self.token}"})
             response = connection.getresponse()
             if response.status >= 400:
                 raise _refusal(response.status, response.read())
@@ -117,7 +117,7 @@ class ServiceClient:
 
     def _connect(self) -> http.client.HTTPConnection:
         try:
-            return address_in(self._home).connection(self._timeout)
+            return address_in(self.home).connection(self._timeout)
         except InvalidArgument as e:  # of a file that may be put right any moment
             raise ServiceAway(str(e)) from e
 

@@ -29,12 +29,15 @@ class AttemptFence:
 
     def note(self, run: RunRecord) -> None:
         """The run as it was just written; an older state of it than is known changes nothing."""
-        known = _Known(run.version, run.ticket, run.status.value if run.status.is_terminal else "")
         with self._lock:
             before = self._known.get(run.id)
-            if before is None or before.version <= run.version:
-                self._known[run.id] = known
-                self._known.move_to_end(run.id)
+            if before is not None and before.version > run.version:
+                return
+            if not run.ticket:  # no node speaks for it, or none should
+                self._known.pop(run.id, None)
+                return
+            self._known[run.id] = _known_of(run)
+            self._known.move_to_end(run.id)
             if len(self._known) > _MOST_REMEMBERED:
                 self._known.popitem(last=False)
 
@@ -59,7 +62,12 @@ class AttemptFence:
 
     def _read(self, run_id: RunId) -> _Known | None:
         try:
-            self.note(self._runs.get(run_id))
+            run = self._runs.get(run_id)
         except NotFound:
             return None
-        return self._known.get(run_id)
+        self.note(run)
+        return _known_of(run)
+
+
+def _known_of(run: RunRecord) -> _Known:
+    return _Known(run.version, run.ticket, run.status.value if run.status.is_terminal else "")

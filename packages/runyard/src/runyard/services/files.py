@@ -6,11 +6,11 @@ from pathlib import Path
 from runyard.errors import AlreadyExists, NotFound
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path, check_sha256
-from runyard.model.runs import RunId
+from runyard.model.runs import AttemptId, RunId
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.stores import FileStore, RunStore
 from runyard.services.content import PIECE_BYTES, Content
-from runyard.services.folders import checked_root, plain_file, plain_files
+from runyard.services.folders import checked_root, plain_file, plain_files, require_own_part
 from runyard.services.snapshots import checked_entries, require_blobs
 
 TRIES_AGAINST_VANISHING_FILES = 5
@@ -64,12 +64,22 @@ class RunFiles:
         self._files.put(run_id, entries)
 
     def adopt(
-        self, run_id: RunId, root: str, paths: Sequence[str], *, anywhere: bool, are_final: bool = False
+        self,
+        run_id: RunId,
+        root: str,
+        paths: Sequence[str],
+        *,
+        anywhere: bool,
+        attempt_id: AttemptId | None = None,
+        are_final: bool = False,
     ) -> Sequence[FileEntry]:
-        """Take files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`.
-        `are_final` promises that the run's processes are gone, so that nobody can change the files any more."""
+        """Take files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`, and
+        of an attempt's own folders where one asks. `are_final` promises that the run's processes are gone, so that
+        nobody can change the files any more."""
         self._runs.get(run_id)
         folder = checked_root(root, None if anywhere else self._attempts, "root")
+        if attempt_id is not None:
+            require_own_part(self._attempts, attempt_id, folder)
         for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
             found = list(plain_files(folder, paths))
             try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.names import check_relative_path
+from runyard.model.runs import AttemptId
 
 
 def inside(root: Path, relative: str, argument: str) -> Path:
@@ -28,6 +29,14 @@ def checked_root(folder: str, allowed: Path | None, argument: str) -> Path:
             f"{argument} {folder!r} is not below {str(allowed)!r}.", hint="Send the files themselves."
         )
     return root
+
+
+def require_own_part(attempts: Path, attempt_id: AttemptId, folder: Path) -> None:
+    """InvalidArgument for a folder that is not of that attempt, on whichever of its nodes."""
+    below = folder.relative_to(os.path.realpath(attempts)).parts
+    attempt, _, node = below[0].partition(f"{attempt_id}-") if below else ("", "", "")
+    if not below or (below[0] != attempt_id and not (attempt == "" and node.isdigit())):
+        raise InvalidArgument(f"{str(folder)!r} is not a folder of attempt {attempt_id}.")
 
 
 def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Path, int]]:

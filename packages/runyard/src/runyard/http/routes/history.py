@@ -4,7 +4,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from runyard.http.answers import Bytes, Json, Nothing, file_answer
-from runyard.http.auth import run_access
+from runyard.http.auth import run_access, same_machine
 from runyard.http.bodies import JsonBody, RawBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, entries, flag, names, text
@@ -60,13 +60,14 @@ def post_files(services: Use, run_id: str, body: JsonBody) -> Response:
     return Nothing()
 
 
-@router.post("/files/adopt")
+@router.post("/files/adopt", dependencies=[Depends(same_machine)])
 def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Response:
     taken = services.files.adopt(
         RunId(run_id),
         text(body, "root"),
         names(body, "paths"),
         anywhere=who.role is Role.OWNER,
+        attempt_id=who.attempt_id,
         are_final=who.role is Role.NODE and flag(body, "are_final"),
     )
     return Json({"entries": as_rows(taken)})

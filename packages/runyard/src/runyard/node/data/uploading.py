@@ -28,7 +28,7 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
     Safe to repeat. Raises RunyardError naming the item that could not be stored.
     """
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
-    data = ask_for_data(client, plan.attempt_id, stores_only=True)
+    data = ask_for_data(client, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
         warnings = upload_all(plan.data, brought, OpenStores(data), partial(print, file=log), tell)
     _tell_of_outputs(plan, OpenStores(data), client, ended_well=ended_well)

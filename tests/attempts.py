@@ -1,0 +1,26 @@
+"""Attempts of runs that launch nothing, as a controller would have begun them."""
+
+from pathlib import Path
+
+from runyard.model.runs import AttemptId, RunId, attempt_id
+from runyard.services.tokens import Tokens
+from runyard.settings import Settings
+from runyard.stores.sql import open_stores
+from tests.wire_client import WireClient
+
+
+def begin_attempt(home: Path | str, run_id: str, number: int = 1) -> AttemptId:
+    """Written to the service's database behind its back: only before the service has met another attempt of it."""
+    begun = attempt_id(RunId(run_id), number)
+    stores = open_stores(Settings(Path(home)).store_url)
+    try:
+        stores.runs.update(RunId(run_id), ticket=begun, attempt=number)
+    finally:
+        stores.close()
+    return begun
+
+
+def node_of(owner: WireClient, run_id: str) -> WireClient:
+    """A node of the run's first attempt, which is begun by that."""
+    begun = begin_attempt(owner.get("/health")["home"], run_id)
+    return owner.with_token(Tokens(owner.token).node_token(begun))
