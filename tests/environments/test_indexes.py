@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.indexes import index_options, uv_variables
+from runyard.environments.indexes import index_options, pip_variables, uv_variables
 
 
 @pytest.fixture
@@ -55,3 +55,22 @@ def test_only_the_variables_of_the_submitter_reach_uv(monkeypatch):
 
 def test_the_certificates_of_pip_serve_uv_too():
     assert uv_variables({"HOME": "/nonexistent", "PIP_CERT": "/ca.pem"})["SSL_CERT_FILE"] == "/ca.pem"
+
+
+def test_pip_is_told_of_the_indexes_that_were_chosen_for_uv():
+    told = pip_variables(
+        {
+            "UV_DEFAULT_INDEX": "https://packages.example/simple",
+            "UV_INDEX": "ours=https://ours.example/simple https://more.example/simple",
+            "UV_FIND_LINKS": "/wheels,/more",
+            "SSL_CERT_FILE": "/certificates.pem",
+            "PIP_TIMEOUT": "5",
+            "AWS_SECRET_ACCESS_KEY": "never",
+        }
+    )
+    assert told["PIP_INDEX_URL"] == "https://packages.example/simple"
+    assert told["PIP_EXTRA_INDEX_URL"] == "https://ours.example/simple https://more.example/simple"
+    assert told["PIP_FIND_LINKS"] == "/wheels /more"
+    assert told["PIP_CERT"] == "/certificates.pem"
+    assert told["PIP_TIMEOUT"] == "5"
+    assert "AWS_SECRET_ACCESS_KEY" not in told

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +91,15 @@ def test_another_workspace_has_locks_of_its_own(client, service):
     elsewhere.put(elsewhere.here, {"exist_ok": True})
     apart = Node(elsewhere)
     assert apart.client.refusal("GET", f"{apart.route}?key={KEY}")["status"] == 404
+
+
+def test_du_counts_compiled_wheels_apart(client, service):
+    wheel = Path(service["home"], "environments", "wheels", "d" * 24, "a-1.0.whl")
+    before = client.get("/du")
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(bytes(100_000))
+    after = client.get("/du")
+    assert after["environments/wheels"] - before["environments/wheels"] >= 100_000
+    assert after["environments"] - before.get("environments", 0) < 100_000
+    assert client.post("/gc", {"older_than_seconds": 0})["environments/wheels"]["count"] >= 1
+    assert not wheel.exists()
