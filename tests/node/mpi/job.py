@@ -1,5 +1,6 @@
 """Nodes of an MPI run without their supervisors: doors, environments and trees of processes as those have them."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ from runyard.model.runs import AttemptId, RunId
 from runyard.node.attempt import AttemptFolder
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.mpi.door import Door
-from runyard.node.mpi.launching import daemon_words, mpi_words
+from runyard.node.mpi.launching import daemon_words, mpi_words, rank_variables, scratch_variables
 from runyard.node.processes import ProcessId, carrying
 
 SECRET = "between the nodes of this run"
@@ -49,6 +50,7 @@ class Node:
         self.plan, self.loop, self.python, self.enter = plan, loop, python, enter
         self.folder = AttemptFolder(home, part_name(plan.attempt_id, plan.node))
         self.folder.make_room()
+        self.orted: Callable[[list[str]], list[str]] = lambda words: daemon_words(plan, words, python, self.variables())
         self.daemons: list[int] = []
         self.ended_by_door: list[int] = []
         self._write_rank_file()
@@ -58,7 +60,6 @@ class Node:
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder.root),
-            "TMPDIR": str(self.folder.root),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "RUNYARD_RANK_FILE": str(self.folder.root / "rank.json"),
@@ -66,6 +67,8 @@ class Node:
             "RUNYARD_TEST": str(self.folder.home),
             "PYTHONPATH": f"/packages/of/node/{self.plan.node}",
             "LD_LIBRARY_PATH": f"/libraries/of/node/{self.plan.node}",
+            **rank_variables(self.python),
+            **scratch_variables(self.folder),
             "DATA": f"/data/of/node/{self.plan.node}",
         }
 
@@ -89,15 +92,14 @@ class Node:
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
     def _start_daemon(self, words: list[str]) -> int:
-        pid = self.start(daemon_words(self.plan, words, self.python, self.variables()), LAUNCHER_LOG)
+        pid = self.start(self.orted(words), LAUNCHER_LOG)
         self.daemons.append(pid)
         return pid
 
     def _end(self, pid: int) -> None:
         self.ended_by_door.append(pid)
-        for process in carrying("RUNYARD_PART", self.plan.part):
-            if str(self.folder.home).encode() in Path(f"/proc/{process.pid}/environ").read_bytes():
-                process.send(signal.SIGKILL)
+        for process in carrying("RUNYARD_TEST", str(self.folder.home)) & carrying("RUNYARD_PART", self.plan.part):
+            process.send(signal.SIGKILL)
 
     def _write_rank_file(self) -> None:
         facts = {
@@ -136,8 +138,9 @@ class MpiJob:
         line = ["{mpirun}", "-np", str(count), "--map-by", "slot", "--bind-to", "none", "--oversubscribe"]
         line += ["--hostfile", "{host_file}", "--leave-session-attached", "--mca", "plm", "rsh"]
         line += ["--mca", "plm_rsh_agent", "{rsh_agent}", "--mca", "plm_rsh_no_tree_spawn", "1", *OVER_LOOPBACK]
-        line += ["{python}", "-I", "-S", "-E", "{rank_starter}"]
-        filled = [words.get(word, self.python if word == "{python}" else word) for word in line]
+        line += ["--noprefix"]
+        line += ["/bin/sh", "-c", 'exec "$RUNYARD_RANK_PYTHON" -I -S -E "$RUNYARD_RANK_STARTER" "$@"', "{rank_starter}"]
+        filled = [words.get(word, word) for word in line]
         self.launcher = first.start([*filled, *command], LAUNCHER_LOG)
 
     def wait(self) -> int:
@@ -159,10 +162,11 @@ class MpiJob:
     def ranks(self) -> dict[int, ProcessId]:
         found = {}
         for process in self.living():
-            variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            rank = [text for text in variables if text.startswith(b"RUNYARD_RANK=")]
-            if rank:
-                found[int(rank[0].partition(b"=")[2])] = process
+            with contextlib.suppress(OSError):
+                variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+                for text in variables:
+                    if text.startswith(b"RUNYARD_RANK="):
+                        found[int(text.partition(b"=")[2])] = process
         return found
 
     def said(self) -> str:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from runyard.errors import RunyardError
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 from runyard.node.event_loop import Readable, now
@@ -36,7 +37,8 @@ class Door:
         watch: Callable[[Readable | int, Callable[[], None]], None],
         unwatch: Callable[[Readable | int], None],
     ) -> None:
-        """`start` gets the arguments of orted and gives its pid, `end` ends that process and all below it."""
+        """`start` gets the words that the launcher wants run and gives a pid; its OSError or RunyardError is told to
+        the launcher. `end` ends that process and all below it."""
         self.start, self.end, self.watch, self.unwatch = start, end, watch, unwatch
         self.secret = plan.secret
         self._strangers: list[_Caller] = []
@@ -75,7 +77,7 @@ class Door:
             self._socket.close()
 
     def let_in(self, caller: "_Caller", words: list[str]) -> int:
-        """Start what a caller who has shown the secret asks for. Raises OSError."""
+        """Start what a caller who has shown the secret asks for. Raises what `start` raises."""
         self._strangers.remove(caller)
         pid = self.start(words)
         self._callers[pid] = caller
@@ -150,8 +152,8 @@ class _Caller:
             return self._door.show_out(self, "the request does not show the run's secret")
         try:
             self.pid = self._door.let_in(self, words)
-        except OSError as e:
-            return self._door.show_out(self, f"the daemon could not be started: {e}")
+        except (OSError, RunyardError) as e:
+            return self._door.show_out(self, str(e))
         self.send({"proof": proof(self._door.secret, "answers", nonces, [])})
 
     def _checked(self, line: bytes) -> tuple[list[str] | None, list[str]]:

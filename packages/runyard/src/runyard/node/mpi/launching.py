@@ -12,7 +12,7 @@ from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 
 _HERE = Path(__file__).parent
-_AGENT = "plm_rsh_agent"
+_SCRATCH = "OMPI_MCA_orte_tmpdir_base"
 _INSTALL = (
     "Install Open MPI there: apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora, RHEL), "
     "or add the conda package openmpi to the run's environment."
@@ -37,6 +37,16 @@ def mpi_words(
     }
 
 
+def rank_variables(python: str) -> dict[str, str]:
+    """By which the launcher's command, the same for all nodes, finds this node's interpreter and our files."""
+    return {"RUNYARD_RANK_PYTHON": python, "RUNYARD_RANK_STARTER": str(_HERE / "rank_starter.py")}
+
+
+def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
+    """Open MPI keeps its own files in the part's folder, which goes with the part however that ends."""
+    return {_SCRATCH: str(folder.root / "mpi")}
+
+
 def host_lines(plan: LaunchPlan) -> str:
     """One line a node that has ranks, as Open MPI and scripts read it."""
     return "".join(f"{node.address} slots={len(node.ranks)}\n" for node in plan.nodes if node.ranks)
@@ -57,9 +67,10 @@ def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables:
     if "orted" not in names:
         raise OSError(f"the launcher asks for {words[:1]}, not for orted")
     arguments = list(words[names.index("orted") + 1 :])
-    if _AGENT in arguments[:-1]:
-        # A daemon starts no others, but looks for the launcher's agent all the same.
-        arguments[arguments.index(_AGENT) + 1] = "/proc/self/exe"
+    for setting, value in (("plm_rsh_agent", "/proc/self/exe"), ("orte_tmpdir_base", variables.get(_SCRATCH))):
+        # Node 0's own, which a daemon looks at without need: of these it must find this node's, or anything.
+        if value and setting in arguments[:-1]:
+            arguments[arguments.index(setting) + 1] = value
     return [_required("orted", plan, python, variables), *arguments]
 
 

@@ -18,11 +18,15 @@ if False:  # the module is slow to load
 
 TIMEOUT_SECONDS = 20
 LOOK_AT_PARENT_SECONDS = 1.0
-NOT_STARTED = 255
+NOT_STARTED, LOST = 255, 254
 
 
 class Refused(Exception):
     pass
+
+
+class Ended(Exception):
+    """The daemon was there, and has nobody any more who could hear how it ends."""
 
 
 def main(arguments: "list[str]") -> int:
@@ -79,7 +83,7 @@ class Connection:
         while b"\n" not in self._unread:
             piece = self._socket.recv(65536)
             if not piece:
-                raise Refused("its supervisor is gone")
+                raise Ended("its supervisor is gone")
             self._unread += piece
         line, self._unread = self._unread.split(b"\n", 1)
         body = json.loads(line.decode("utf-8"))  # type: dict[str, Any]
@@ -89,7 +93,7 @@ class Connection:
         """Until there is something to read, or mpirun, which started this, has ended."""
         while b"\n" not in self._unread and not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
             if os.getppid() != parent:
-                raise Refused("mpirun is gone")
+                raise Ended
 
 
 if __name__ == "__main__":
@@ -98,5 +102,7 @@ if __name__ == "__main__":
     except (Refused, OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"Runyard: node {sys.argv[2]} did not start its MPI daemon: {error}.\n")
         code = NOT_STARTED
+    except Ended:
+        code = LOST
     sys.stderr.flush()
     os._exit(code)
