@@ -11,8 +11,14 @@ from runyard.planning.resources import Resources
 from runyard.planning.variables import gpu_variables, is_loopback, loopback_variables, user_variables
 
 MASTER_PORT = 6105
+# mpirun gives all nodes the same words, but each has its own interpreter and files: they are in its variables.
 # Isolated and without site packages: the script's folder and variables must not reach the few lines before it.
-_RANK_STARTER = ("{python}", "-I", "-S", "-E", "{rank_starter}")
+_RANK_STARTER = (
+    "/bin/sh",
+    "-c",
+    'exec "$RUNYARD_RANK_PYTHON" -I -S -E "$RUNYARD_RANK_STARTER" "$@"',
+    "{rank_starter}",
+)
 _ALLOW_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -52,7 +58,8 @@ def _node(definition: Mapping[str, Any], found: Resources, asked: Distribution, 
 def _mpirun(found: Resources, asked: Distribution) -> tuple[str, ...]:
     # Ranks are not bound to cores: they have threads of their own, and the machine may be shared by several nodes.
     words = ["{mpirun}", "-np", str(asked.node_count * asked.per_node), "--map-by", "slot", "--bind-to", "none"]
-    words += ["--oversubscribe"]
+    # Without its own folders in front of the ranks' PATH and LD_LIBRARY_PATH.
+    words += ["--oversubscribe", "--noprefix"]
     if asked.node_count == 1:
         return (*words, *_settings({"oob_tcp_if_include": "lo", "btl_tcp_if_include": "lo"}))
     words += ["--hostfile", "{host_file}", "--leave-session-attached"]
