@@ -7,7 +7,7 @@ from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
 from runyard.planning.distribution import Kind, kind_of
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import PartStore, RunStore
-from runyard.services.rank_logs import rank_logs
+from runyard.services.rank_logs import RankLog, rank_logs
 
 _SINGLE_STATES = {RunStatus.STARTING: "ready", RunStatus.RUNNING: "running", RunStatus.FINALIZING: "running"}
 
@@ -55,20 +55,31 @@ class Ranks:
         """Of the present attempt. Ranks that have said nothing yet are known once their node is ready."""
         run = self._runs.get(run_id)
         parts = {part.node: part for part in self._parts.list(attempt_id(run.id, run.attempt))}
-        count = max(len(run.nodes), max(parts, default=-1) + 1)
-        nodes = [_node(run, node, parts.get(node)) for node in range(count)]
+        names = run.nodes or (() if run.is_interactive else (run.target,))
+        count = max(len(names), max(parts, default=-1) + 1)
+        nodes = [_node(run, names, node, parts.get(node)) for node in range(count)]
         known = _ranks(list(parts.values()), kind_of(run.definition))
         for log in rank_logs(self._logs.sizes(run_id), run.definition):
-            alone = 0 if len(nodes) == 1 else None
-            facts = run.exit_facts or {} if log.rank == 0 and not parts else {}
-            seen = RankOfRun(log.rank, log.role, log.path, alone, facts.get("exit_code"), facts.get("signal"))
-            known.setdefault(log.rank, seen)
+            known.setdefault(log.rank, _seen_by_its_log(log, run, nodes))
         return RanksOfRun(nodes, [known[rank] for rank in sorted(known)])
 
 
-def _node(run: RunRecord, node: int, part: Part | None) -> NodeOfRun:
-    name = run.nodes[node] if node < len(run.nodes) else ""
-    if part is None and len(run.nodes) == 1:
+def _seen_by_its_log(log: RankLog, run: RunRecord, nodes: Sequence[NodeOfRun]) -> RankOfRun:
+    """A process whose node said nothing of it: of a run on one node, what is known of the run."""
+    if len(nodes) != 1:
+        return RankOfRun(log.rank, log.role, log.path, None, None, None)
+    facts = run.exit_facts or {}
+    exit_code, signal = None, None
+    if facts.get("rank", 0) == log.rank:
+        exit_code, signal = facts.get("exit_code"), facts.get("signal")
+    elif run.status is RunStatus.COMPLETED and log.role == "worker":
+        exit_code = 0
+    return RankOfRun(log.rank, log.role, log.path, 0, exit_code, signal)
+
+
+def _node(run: RunRecord, names: Sequence[str], node: int, part: Part | None) -> NodeOfRun:
+    name = names[node] if node < len(names) else ""
+    if part is None and len(names) == 1:
         return _single(run, name)
     facts: Mapping[str, Any] = part.facts if part else {}
     return NodeOfRun(
