@@ -89,8 +89,14 @@ def test_only_the_frameworks_of_the_environment_are_built_for():
     assert isinstance(build, SourceBuild)
     assert build.against == ("torch==1.1.0",)
     assert build.variables["HOROVOD_WITH_PYTORCH"] == build.variables["HOROVOD_WITHOUT_TENSORFLOW"] == "1"
-    assert build.variables["CFLAGS"] == "-include stdexcept"
     assert build.edits == ()
+
+
+@pytest.mark.parametrize(("torch", "flags"), [("1.1.0", "CFLAGS"), ("1.4.0", "CFLAGS"), ("2.13.0", "CXXFLAGS")])
+def test_old_sources_get_the_header_that_they_forgot(torch, flags):
+    build = source_build("horovod", f"torch=={torch}\n")
+    assert isinstance(build, SourceBuild)
+    assert build.variables[flags] == "-include stdexcept"
 
 
 def test_a_torch_that_wants_cxx17_gets_it():

@@ -63,6 +63,7 @@ FRAMEWORKS = (
     _Framework(("mxnet", "mxnet-mkl"), "MXNET", ()),
 )
 TORCH_WANTS_CXX17 = (2, 1)
+BUILT_WITH_CMAKE = (0, 20)
 CXX17 = tuple(
     SourceEdit(file, "set(CMAKE_CXX_STANDARD 14)", "set(CMAKE_CXX_STANDARD 17)")
     for file in ("CMakeLists.txt", "horovod/torch/CMakeLists.txt")
@@ -103,8 +104,10 @@ def _horovod(requirement: str, found: Sequence[tuple[_Framework, str, str]]) -> 
     # CMake 4 refuses the files of older releases unless it is told to read them as it once did.
     variables["CMAKE_POLICY_VERSION_MINIMUM"] = "3.5"
     torch = next((_numbers(version) for framework, _, version in found if framework.word == "PYTORCH"), None)
-    if torch is not None and torch < (1, 2):
-        variables["CFLAGS"] = "-include stdexcept"  # its headers relied on others to include it
+    if torch is not None:
+        # Old sources relied on other headers to include this one. Releases before CMake compile by CFLAGS alone.
+        flags = "CXXFLAGS" if _numbers(requirement.partition("==")[2]) >= BUILT_WITH_CMAKE else "CFLAGS"
+        variables[flags] = "-include stdexcept"
     return SourceBuild(
         requirement,
         against=tuple(f"{name}=={version}" for _, name, version in found),
