@@ -1,6 +1,10 @@
+import sys
+
 import pytest
 
 from runyard.services.tokens import Tokens
+
+OWN_PYTHON = {"python": {"userManagedDependencies": True, "interpreterPath": sys.executable}}
 
 
 @pytest.fixture
@@ -91,7 +95,7 @@ def test_a_script_cannot_send_the_service_to_other_machines(client, computes, pl
 
 def test_a_cluster_is_not_moved_under_its_runs(client, computes):
     client.post(computes, {"name": "busy", "body": {"max_nodes": 1}})
-    definition = {"target": "busy", "command": "sleep 60", "environment": {"python": {"userManagedDependencies": True}}}
+    definition = {"target": "busy", "command": "sleep 60", "environment": OWN_PYTHON}
     run_id = f"{client.workspace}-busy"
     client.post(f"{client.here}/experiments/e/runs", {"run_id": run_id, "definition": definition})
     moved = {"name": "busy", "body": {"max_nodes": 1, "engine": "local"}}

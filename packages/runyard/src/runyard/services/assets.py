@@ -92,11 +92,9 @@ class Assets:
         rules = self._rules[self._open_kind(kind)]
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
             seen = self.get(workspace, kind, name, version)
-            body = _merged(seen.body, changes.get("body"))
+            body = rules.checked_change(seen, _merged(seen.body, changes.get("body")))
             try:
-                changed = self._assets.replace(
-                    seen, rules.checked_change(seen, body), _merged(seen.tags, changes.get("tags"))
-                )
+                changed = self._assets.replace(seen, body, _merged(seen.tags, changes.get("tags")))
             except Conflict:
                 continue
             rules.stored(changed)
