@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.model.plan import PortWish
+from runyard.model.plan import NodePlan, PortWish
 from runyard.node.attempt import AttemptFolder
 from runyard.ports.engine import Observed, PartPhase
 from tests.node.conftest import a_rank, is_running, pid_from, rank_log
@@ -94,8 +94,6 @@ def test_parameter_servers_go_on_until_all_workers_have_ended(submit_to_nodes, s
 
 
 def test_servers_of_a_single_node_end_with_its_workers(submit, service):
-    from runyard.model.plan import NodePlan
-
     script = "import sys, time\nif sys.argv[1] == 'ps': time.sleep(600)"
     submit(script, nodes=(NodePlan("127.0.0.1", (a_rank(0, "w"), a_rank(1, "ps", role="ps"))),))
     assert service.ended()["outcome"] == "completed"

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
@@ -11,6 +10,8 @@ from runyard.node.attempt import AttemptFolder
 from runyard.node.background import Background, Stop
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import Readable
+from runyard.node.mpi.door import Door
+from runyard.node.mpi.launching import daemon_words, mpi_words, require_open_mpi
 from runyard.node.network import PrivateNetwork, why_no_private_network
 from runyard.node.ports import HeldPorts
 from runyard.node.preparation import Prepared
@@ -32,7 +33,7 @@ class Assembly:
         self._is_mpi = any(node.ranks for node in plan.nodes)
         self._ports: HeldPorts | None = None
         self._network: PrivateNetwork | None = None
-        self._door: Any = None
+        self._door: Door | None = None
         self._waiting_for_launch: list[tuple[Readable | int, Callable[[], None]]] = []
         self._launch: Launch | None = None
 
@@ -105,9 +106,6 @@ class Assembly:
             return None
 
     def _prepare_ranks(self, bare: Launch) -> None:
-        from runyard.node.mpi.door import Door
-        from runyard.node.mpi.launching import require_open_mpi
-
         require_open_mpi(self._plan, bare.prepared.python, bare.variables(self._plan.here.env, None))
         ranks: Json = {
             "python": bare.prepared.python,
@@ -145,17 +143,17 @@ class Assembly:
     def _words(self, bare: Launch, roster: list[Json]) -> dict[str, str]:
         if not self._is_mpi:
             return {}
-        from runyard.node.mpi.launching import mpi_words
-
         variables = bare.variables(self._plan.here.env, None)
         return mpi_words(self._plan, self._folder, roster, bare.prepared.python, variables)
 
     def _start_daemon(self, words: list[str]) -> int:
         if self._launch is None or self._door is None:
             raise EngineError("This node is not ready to start a daemon.")
+        launch, door = self._launch, self._door
+        variables = launch.variables(self._plan.here.env, None)
         name = self._plan.here.name or str(self._plan.node)
-        pid = self._launch.start_daemon(words, self._folder.std / f"55_azureml-execution-{name}.txt")
-        door = self._door
+        command = daemon_words(self._plan, words, launch.prepared.python, variables)
+        pid = launch.start_daemon(command, variables, self._folder.std / f"55_azureml-execution-{name}.txt")
         self._background.loop.on_exit(pid, lambda status: door.ended(pid, status))
         return pid
 

@@ -45,10 +45,10 @@ class Launch:
                 output.write(f"{line}\n".encode())
             return self._run(self.command(spec, variables), variables, output)
 
-    def start_daemon(self, words: Sequence[str], log: Path) -> int:
-        """Start what a launcher on another node asked for, with the variables of this node's ranks. Raises OSError."""
+    def start_daemon(self, command: list[str], variables: Mapping[str, str], log: Path) -> int:
+        """Start what a launcher on another node asked for. Raises OSError."""
         with log.open("ab", buffering=0) as output:
-            return self._run(list(words), self.variables(self.plan.here.env, None), output)
+            return self._run(command, variables, output)
 
     def notices(self) -> list[str]:
         """Lines for the head of rank 0's log."""
