@@ -97,7 +97,7 @@ def test_a_framework_without_a_suitable_release_is_noted_and_goes_without(enviro
     said: list[str] = []
     spec = replace(SPEC, requirements=("tensorflow==1.4.0", *SPEC.requirements[1:]))
     assert "horovod" not in environments.ensure(spec, said.append).lock
-    assert "Horovod is left out: no release of it suits tensorflow 1.4.0. MPI itself works without it." in said
+    assert any("no release of it is known to work with tensorflow 1.4.0" in line for line in said)
 
 
 def test_an_environment_that_is_made_again_has_it_too(environments, root):

@@ -106,12 +106,18 @@ def test_a_torch_that_wants_cxx17_gets_it():
 
 
 @pytest.mark.parametrize(
-    ("lock", "beside"), [("numpy==1.0", "no TensorFlow and no torch"), ("torch==0.4", "torch 0.4")]
+    ("lock", "beside"),
+    [
+        ("numpy==1.0", "no TensorFlow and no torch"),
+        ("torch==0.4", "torch 0.4"),
+        ("tensorflow-cpu==2.21.0", "tensorflow-cpu 2.21.0"),
+    ],
 )
 def test_where_no_release_suits_the_reason_is_given(lock, beside):
     build = source_build("horovod", lock)
     assert isinstance(build, Unsuited)
-    assert beside in build.why
+    assert f"known to work with {beside}" in build.why
+    assert isinstance(source_build("horovod==0.28.1", lock), SourceBuild)
 
 
 @pytest.mark.parametrize(("package", "wished"), [("cntk==2.5.1", "3.6.2"), ("cntk==2.7", "3.8"), ("cntk", "")])

@@ -45,6 +45,7 @@ class _Framework:
     """From which version of the framework on which release of Horovod suits it."""
 
 
+NONE = ""
 HOROVOD = "horovod"
 BUILD_COMPANY = (
     "pip",
@@ -57,7 +58,8 @@ FRAMEWORKS = (
     _Framework(
         ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow", "tf-nightly"),
         "TENSORFLOW",
-        (((1, 10), "0.16.1"), ((1, 14), "0.19.5"), ((2, 3), "0.28.1")),
+        # Keras 3, which came with 2.16, and headers that moved later are more than the last release can take.
+        (((1, 10), "0.16.1"), ((1, 14), "0.19.5"), ((2, 3), "0.28.1"), ((2, 16), NONE)),
     ),
     _Framework(("torch",), "PYTORCH", (((1, 0), "0.16.1"), ((1, 2), "0.19.5"), ((1, 7), "0.28.1"))),
     _Framework(("mxnet", "mxnet-mkl"), "MXNET", ()),
@@ -79,7 +81,11 @@ def source_build(requirement: str, lock: str) -> SourceBuild | Unsuited:
         suited = _suited(found)
         if not suited:
             beside = " and ".join(f"{name} {version}" for _, name, version in found) or "no TensorFlow and no torch"
-            return Unsuited(f"Horovod is left out: no release of it suits {beside}. MPI itself works without it.")
+            return Unsuited(
+                f"Horovod is left out: no release of it is known to work with {beside}. MPI itself works without it, "
+                "and so do the framework's own ways (tf.distribute, torch.distributed). To have one built all the same "
+                "name it, as in pip_packages=['horovod==0.28.1']."
+            )
         requirement = f"{HOROVOD}=={suited}"
     return _horovod(requirement, found)
 
