@@ -30,6 +30,24 @@ run = Experiment(workspace, "ranks").submit(source)
 run.wait_for_completion(raise_on_error=False)
 print(run.id)
 """
+SECOND_FAILS = """
+import os, sys, time
+print(os.environ["RANK"], flush=True)
+if os.environ["RANK"] == "1":
+    sys.exit(7)
+time.sleep(600)
+"""
+SUBMIT_ON_ONE_NODE = """
+from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace
+from azureml.core.runconfig import PyTorchConfiguration
+here = Environment("here")
+here.python.user_managed_dependencies = True
+job = PyTorchConfiguration("Gloo", process_count=2)
+source = ScriptRunConfig("failing", "train.py", environment=here, distributed_job_config=job)
+run = Experiment(Workspace.from_config(), "ranks").submit(source)
+run.wait_for_completion(raise_on_error=False)
+print(run.id)
+"""
 SAID = ["step 0 of {0}", "step 1 of {0}", "step 2 of {0}", "no newline from {0}"]
 
 
@@ -51,6 +69,15 @@ def test_show_has_a_row_for_each_rank(shell: Shell, pair: str) -> None:
     ]
     ranks = json.loads(shell("runs", "show", pair, "-o", "json").stdout)["ranks"]
     assert [(one["rank"], one["node"], one["exit_code"]) for one in ranks["ranks"]] == [(0, 0, 0), (1, 1, 0)]
+
+
+def test_of_several_processes_on_one_node_the_one_that_failed_is_shown(shell: Shell) -> None:
+    (shell.folder / "failing").mkdir()
+    (shell.folder / "failing" / "train.py").write_text(SECOND_FAILS, encoding="utf-8")
+    run = shell.python(SUBMIT_ON_ONE_NODE).split()[-1]
+    shown = json.loads(shell("runs", "show", run, "-o", "json").stdout)["ranks"]
+    assert [(one["rank"], one["node"], one["exit_code"]) for one in shown["ranks"]] == [(0, 0, None), (1, 0, 7)]
+    assert [(one["name"], one["state"], one["outcome"]) for one in shown["nodes"]] == [("local", "ended", "failed")]
 
 
 def test_the_log_is_that_of_the_first_rank_unless_another_is_named(shell: Shell, pair: str) -> None:
