@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from runyard.errors import EngineError, Json
@@ -11,7 +12,14 @@ from runyard.node.background import Background, Stop
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import Readable
 from runyard.node.mpi.door import Door
-from runyard.node.mpi.launching import daemon_words, mpi_words, require_open_mpi
+from runyard.node.mpi.launching import (
+    daemon_words,
+    mpi_words,
+    rank_variables,
+    require_open_mpi,
+    scratch_variables,
+)
+from runyard.node.mpi.shared_memory import clear_shared_memory, hold_shared_memory
 from runyard.node.network import PrivateNetwork, why_no_private_network
 from runyard.node.ports import HeldPorts
 from runyard.node.preparation import Prepared
@@ -26,7 +34,8 @@ RunErrand = Callable[[Callable[[Tell], Json], Callable[[Json], None]], Errand]
 
 
 class Assembly:
-    """All that it holds is held until `close`, and by nobody once its process is dead."""
+    """All that it holds is held until `close`, which comes after the part's last process; by nobody once its own
+    process is dead."""
 
     def __init__(self, folder: AttemptFolder, plan: LaunchPlan, background: Background, tree: ProcessTree) -> None:
         self._folder, self._plan, self._background, self._tree = folder, plan, background, tree
@@ -42,7 +51,7 @@ class Assembly:
 
         Raises RunyardError with words for the user.
         """
-        bare = Launch(self._folder, self._plan, prepared, sdk)
+        bare = Launch(self._folder, self._plan, prepared, sdk, of_launchers=self._variables_of_launchers(prepared))
         if not self._plan.is_distributed:
             return bare
         facts = self._get_ready(bare)
@@ -50,15 +59,8 @@ class Assembly:
         if roster is None:
             return None
         self._join(roster)
-        self._launch = Launch(
-            self._folder,
-            self._plan,
-            prepared,
-            sdk,
-            roster=roster,
-            words=self._words(bare, roster),
-            enter=self._network.enter if self._network is not None else None,
-        )
+        enter = self._network.enter if self._network is not None else None
+        self._launch = replace(bare, roster=roster, words=self._words(bare, roster), enter=enter)
         for source, callback in self._waiting_for_launch:
             self._background.loop.on_readable(source, callback)
         return self._launch
@@ -75,6 +77,8 @@ class Assembly:
             self._network.close()
         if self._ports is not None:
             self._ports.close()
+        if self._is_mpi:
+            clear_shared_memory(self._plan)
 
     def _get_ready(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
@@ -104,6 +108,16 @@ class Assembly:
             with self._folder.node_log.open("a", encoding="utf-8") as log:
                 print(f"The run uses the machine's own network, where its servers can be reached: {e}", file=log)
             return None
+
+    def _variables_of_launchers(self, prepared: Prepared) -> dict[str, str]:
+        if not self._is_mpi:
+            return {}
+        return {
+            **rank_variables(prepared.python),
+            **scratch_variables(self._folder),
+            **hold_shared_memory(self._plan),
+            "RUNYARD_RANK_FILE": str(self._folder.rank_file),
+        }
 
     def _prepare_ranks(self, bare: Launch) -> None:
         require_open_mpi(self._plan, bare.prepared.python, bare.variables(self._plan.here.env, None))

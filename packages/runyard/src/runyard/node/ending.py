@@ -23,7 +23,8 @@ class Ending:
     signal: int | None = None
     oom: bool = False
     error: Json | None = None
-    rank: int = 0
+    rank: int | None = 0
+    """None where no single rank is to blame."""
     tail: str = ""
     warnings: list[str] = field(default_factory=list)
     failed_at: str | None = None

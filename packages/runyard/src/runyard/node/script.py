@@ -30,6 +30,8 @@ class Launch:
     """What each node said when it was ready, by node."""
     words: Mapping[str, str] = field(default_factory=dict)
     """What the words of a launcher stand for on this node."""
+    of_launchers: Mapping[str, str] = field(default_factory=dict)
+    """Variables of what starts ranks here."""
     enter: Callable[[], None] | None = None
     """Called in the new process before it becomes the script: into the attempt's own network."""
 
@@ -92,7 +94,7 @@ class Launch:
         return {
             **variables,
             **({"RUNYARD_CA": str(certificates)} if certificates is not None else {}),
-            **({"RUNYARD_RANK": str(rank)} if rank is not None else {"RUNYARD_RANK_FILE": str(self.folder.rank_file)}),
+            **({"RUNYARD_RANK": str(rank)} if rank is not None else self.of_launchers),
             "RUNYARD_HOME": str(self.folder.home),
             "RUNYARD_JOURNALS": str(self.folder.journals),
             "RUNYARD_UPLOADS": str(self.folder.uploads),

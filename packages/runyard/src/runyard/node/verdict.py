@@ -4,6 +4,7 @@ from runyard.model.plan import ProcessSpec
 from runyard.node import ending as ends
 from runyard.node.attempt import RESERVE_BYTES
 from runyard.node.ending import Ending
+from runyard.node.mpi.outcome import blame
 from runyard.node.ports import says_in_use, stranger_on
 from runyard.node.rank_logs import log_of_rank
 from runyard.node.script import Launch, log_file
@@ -27,11 +28,11 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
 def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> None:
     """A launcher ends badly since a rank did; which one, it says itself."""
     plan = launch.plan
-    from runyard.node.mpi.outcome import blame
-
     found = blame(said, plan)
     if found is None or found.rank is None:
-        message = f"The launcher of the ranks, mpirun, failed: {ends.said_of(status)}."
+        message = found.words if found is not None else ""
+        message = message or f"The launcher of the ranks, mpirun, failed: {ends.said_of(status)}."
+        ending.rank, ending.failed_node = None, found.node if found is not None else None
         ending.error = {"code": "UserError", "message": message}
         return
     ending.rank, ending.exit_code, ending.signal = found.rank, found.exit_code, found.signal
@@ -41,7 +42,7 @@ def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> Non
     if found.rank in plan.here.ranks:
         kept = ends.last_lines_of(log_of_rank(launch.folder, found.rank))
         ending.tail, raised = kept["tail"], kept["raised"]
-    ending.error = {"code": "UserError", "message": ends.said_of_rank(ending, raised)}
+    ending.error = {"code": "UserError", "message": found.words or ends.said_of_rank(ending, raised)}
 
 
 def _name_port_thief(ending: Ending, launch: Launch) -> None:
