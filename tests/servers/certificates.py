@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Certificate:
-    """Files in PEM form, for a server on 127.0.0.1."""
+    """Files in PEM form."""
 
     chain: Path
     key: Path
@@ -19,7 +19,12 @@ class Certificate:
     """Trusted by nobody who is not told to."""
 
 
-def make_certificate(folder: Path) -> Certificate:
+def make_certificate(
+    folder: Path, *names: str, begins: timedelta = -timedelta(hours=1), ends: timedelta = timedelta(days=2)
+) -> Certificate:
+    """For a server of these host names and addresses, else of 127.0.0.1; good from and until so long from now."""
+    folder.mkdir(exist_ok=True)
+    named = x509.SubjectAlternativeName([_general_name(name) for name in names or ("127.0.0.1",)])
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = (
         _builder("Runyard test authority", "Runyard test authority", authority_key)
@@ -27,8 +32,8 @@ def make_certificate(folder: Path) -> Certificate:
         .sign(authority_key, hashes.SHA256())
     )
     server = (
-        _builder("127.0.0.1", "Runyard test authority", server_key)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        _builder("server", "Runyard test authority", server_key, begins, ends)
+        .add_extension(named, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     made = Certificate(folder / "chain.pem", folder / "key.pem", folder / "authority.pem")
@@ -42,7 +47,20 @@ def make_certificate(folder: Path) -> Certificate:
     return made
 
 
-def _builder(name: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(
+    name: str,
+    issuer: str,
+    key: ec.EllipticCurvePrivateKey,
+    begins: timedelta = -timedelta(hours=1),
+    ends: timedelta = timedelta(days=2),
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -50,8 +68,8 @@ def _builder(name: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.Ce
         .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=2))
+        .not_valid_before(now + begins)
+        .not_valid_after(now + ends)
     )
 
 

@@ -32,7 +32,12 @@ class Transport:
     @property
     def address(self):
         """Where the service is, as far as known now."""
-        return self._known_service().url
+        return self.service.url
+
+    @property
+    def service(self):
+        """The same, with the token that it takes."""
+        return self._known_service()
 
     def request(self, method, path, body=None, headers=None, repeatable=None):
         """The whole answer as bytes. `body` is bytes, an open file or None."""
@@ -68,13 +73,17 @@ class Transport:
     def _exchange(self, method, path, body, headers, repeatable, connect):
         from http.client import HTTPException
 
+        from runyard_sdk.trust import is_about_trust, untrusted
+
         started = time.monotonic()
         pause = 0.02
         while True:
             service = self._known_service()
             try:
                 connection = connect(service)
-            except OSError as error:
+            except (OSError, ValueError) as error:
+                if is_about_trust(error):
+                    raise untrusted(service.url, error)
                 self._forget(service)
                 if self._is_hopeless(service, started):
                     raise self._unavailable(service, error)
@@ -129,12 +138,9 @@ class Transport:
         return connection
 
     def _fresh(self, service):
-        from http.client import HTTPConnection, HTTPSConnection
-        from urllib.parse import urlsplit
+        from runyard_sdk.trust import connection_to
 
-        address = urlsplit(service.url)
-        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        connection = kind(address.hostname, address.port, timeout=120)
+        connection = connection_to(service.url, timeout=120)
         connection.blocksize = _BLOCK  # of files that are sent; Python 3.6 ignores it
         connection.connect()
         return connection

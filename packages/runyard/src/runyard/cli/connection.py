@@ -1,10 +1,12 @@
 """The one place where the command line meets the SDK's client, which finds the service or starts it."""
 
+import os
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +14,9 @@ from runyard.cli.exits import Exit, Refusal
 from runyard_sdk.errors import NotFound
 from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
+
+if TYPE_CHECKING:
+    from runyard.model.data import StoreAccess
 
 __all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect", "home", "quoted"]
 
@@ -49,6 +54,20 @@ class Service:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it may be on another machine: RUNYARD_URL names it, and it is not the one of this home."""
+        from runyard_sdk.discovery import running
+
+        used, own = self._client.transport.service, running()
+        return bool(used.fixed) and (own is None or own["url"].rstrip("/") != used.url)
+
+    def reached_from_here(self, access: "StoreAccess") -> "StoreAccess":
+        """With the address and the token by which this process speaks to it."""
+        used, ca = self._client.transport.service, os.environ.get("RUNYARD_CA")
+        options = {**access.options, "url": used.url, "ca": os.path.abspath(ca) if ca else ""}
+        return replace(access, options=options, secrets={"token": used.token})
 
     def get(self, path: str, **query: Any) -> Any:
         return self._client.get(path, **query)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -225,9 +226,15 @@ def _resolved(service: Service, root: str, dataset: dict[str, Any]) -> dict[str,
 
 
 def _access(service: Service, root: str, dataset: dict[str, Any]) -> "DataForAttempt":
+    """Folders of the service's machine are reached through it where that may be another machine than this."""
     from runyard.planning.data_json import data_from_json
 
-    return data_from_json(service.get(f"{root}/datasets/by-id/{dataset['id']}/access"))
+    query = {"apart": 1} if service.is_elsewhere else {}
+    found = data_from_json(service.get(f"{root}/datasets/by-id/{dataset['id']}/access", **query))
+    reached = {
+        name: service.reached_from_here(access) for name, access in found.stores.items() if access.kind == "service"
+    }
+    return replace(found, stores={**found.stores, **reached})
 
 
 def _wanted(data: "DataForAttempt") -> "DatasetFiles":

@@ -1,5 +1,6 @@
 """Starting, stopping and asking after the service of this home folder."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -47,18 +48,32 @@ def status(output: FormatOption = Format.TEXT) -> None:
 def serve(
     keep: Annotated[bool, typer.Option("--keep/--on-demand", help="Stay when idle, or stop after 30 minutes.")] = True,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="This port of 127.0.0.1; else a free one.")] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Be reached by other machines too; 0.0.0.0 for any way in.")
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate for --listen, in PEM form.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    no_tls: Annotated[bool, typer.Option("--no-tls", help="Listen for others without encryption.")] = False,
 ) -> None:
-    """Run the service in the foreground."""
+    """Run the service in the foreground.
+
+    Example: runyard serve --listen 0.0.0.0:8443 --tls-cert service.crt --tls-key service.key
+    """
     # `runyard.cli.main` hands this command over before the command line is built; this is its help.
     from runyard.lifecycle.serving import main
 
-    raise typer.Exit(main(["--keep" if keep else "--on-demand", "--port", str(port or 0)]))
+    options = {"--listen": listen, "--tls-cert": tls_cert, "--tls-key": tls_key}
+    given = [f"{name}={value}" for name, value in options.items() if value] + ["--no-tls"] * no_tls
+    raise typer.Exit(main(["--keep" if keep else "--on-demand", "--port", str(port or 0), *given]))
 
 
 def _show(service: dict[str, Any], output: Format) -> None:
-    facts = {name: service[name] for name in ("url", "pid", "version", "kept") if name in service}
+    facts = {name: service[name] for name in ("url", "reached_at", "pid", "version", "kept") if name in service}
     if output is Format.JSON:
         print_json({"running": True, **facts, "home": str(home())})
         return
     stays = "until `runyard down`" if facts.pop("kept", False) else "until idle for 30 minutes"
-    print_fields({**{name: str(value) for name, value in facts.items()}, "home": str(home()), "stays": stays})
+    named = {name.replace("_", " "): str(value) for name, value in facts.items()}
+    print_fields({**named, "home": str(home()), "stays": stays})

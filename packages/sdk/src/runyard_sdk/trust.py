@@ -1,0 +1,71 @@
+"""Connections to a service, and whose certificates are believed: the system's, and those in RUNYARD_CA's file."""
+
+import os
+import sys
+
+from runyard_sdk.errors import ServiceUnavailable
+
+_PARTIAL_CHAIN, _STRICT = 0x80000, 0x20  # named by the ssl module of newer Pythons alone
+_contexts = {}
+
+
+def connection_to(url, timeout):
+    """One that is not made yet. ServiceUnavailable for an address that is none, or certificates that cannot be read."""
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    try:
+        address = urlsplit(url)
+        scheme, host, port = address.scheme, address.hostname, address.port
+    except ValueError:
+        scheme, host, port = "", None, None
+    if scheme not in ("http", "https") or not host or port == 0:
+        raise ServiceUnavailable("{!r} is not the address of a service.".format(url),
+                                 hint="Set RUNYARD_URL as in https://train.example:8443.", url=url)
+    if scheme == "http":
+        return HTTPConnection(host, port, timeout=timeout)
+    return HTTPSConnection(host, port, timeout=timeout, context=_context())
+
+
+def is_about_trust(error):
+    """Whether the other side was reached and is not believed to be the service: trying again would not help."""
+    ssl = sys.modules.get("ssl")  # not there where nothing was encrypted
+    # Before Python 3.7 a wrong name is a ValueError, and a wrong issuer a plain SSLError.
+    return ssl is not None and (isinstance(error, ssl.CertificateError)
+                                or getattr(error, "reason", "") == "CERTIFICATE_VERIFY_FAILED")
+
+
+def untrusted(url, error):
+    given = os.environ.get("RUNYARD_CA")
+    why = getattr(error, "verify_message", "") or str(error)
+    if given:
+        hint = "RUNYARD_CA is {}: is it the file that the service's operator gave you, and RUNYARD_URL the right name?"
+        hint = hint.format(given)
+    else:
+        hint = "Set RUNYARD_CA to the file of certificates that the service's operator gave you."
+    return ServiceUnavailable("The certificate of {} is not trusted: {}.".format(url, why.rstrip(".")), hint=hint,
+                              url=url)
+
+
+def _context():
+    """Reading the system's certificates takes a while: once a process and file."""
+    given = os.environ.get("RUNYARD_CA") or ""
+    if given not in _contexts:
+        _contexts[given] = _trusting(given)
+    return _contexts[given]
+
+
+def _trusting(given):
+    import ssl
+
+    context = ssl.create_default_context()
+    # A service may show a certificate that nobody issued: given here, it stands for itself.
+    # Python 3.13 and newer are strict about the form of certificates; what one Python takes, all shall take.
+    context.verify_flags = (context.verify_flags | _PARTIAL_CHAIN) & ~_STRICT
+    if given:
+        try:
+            context.load_verify_locations(cafile=given)
+        except (OSError, ValueError) as error:
+            raise ServiceUnavailable("RUNYARD_CA is {!r}, which cannot be used: {}.".format(given, error),
+                                     hint="Set it to a readable file of certificates in PEM form.")
+    return context
