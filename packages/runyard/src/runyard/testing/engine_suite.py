@@ -1,0 +1,285 @@
+"""What every engine promises, on real nodes with real supervisors: the ports Engine and NodePool together.
+
+Some engines' nodes cannot be lost without the machine; those say so by `desk.can_lose_nodes`.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.nodes import Gang, Node, NodeState
+from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
+from runyard.model.runs import AttemptId, RunId, RunRecord
+from runyard.node.processes import ProcessId, carrying
+from runyard.ports.engine import PartPhase, Site, Ticket, ticket_for
+from runyard.testing.records import a_run
+
+SECONDS = 30.0
+T = TypeVar("T")
+GOES_ON = """
+import os, subprocess, sys, time
+apart = "import os, time; os.setsid(); time.sleep(600)"
+subprocess.Popen([sys.executable, "-c", apart])
+print("begun", flush=True)
+time.sleep(600)
+"""
+
+
+class Peer(Protocol):
+    """The service as supervisors see it: takes what they send, and gathers."""
+
+    reports: list[dict[str, Any]]
+    logs: dict[str, bytes]
+
+    def wait_for(self, what: Callable[[], T], seconds: float = SECONDS) -> T: ...
+
+    def expect(self, attempt_id: str, node_count: int) -> None: ...
+
+
+@dataclass
+class EngineDesk:
+    """An engine at work. The subclass says how its nodes are reached behind its back."""
+
+    peer: Peer
+    open_site: Callable[[], Site]
+    """Another object for the same service on the same cluster, as after a restart of the service."""
+    body: dict[str, Any]
+    """Of the compute target; at least two nodes, and no more than `max_nodes`."""
+    kill_supervisor: Callable[[str], None]
+    """Of a part."""
+    kill_agent: Callable[[str], None]
+    """Of a part's node."""
+    lose_node: Callable[[Node], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.site = self.open_site()
+
+    @property
+    def cluster(self) -> Asset:
+        now = datetime.now(UTC)
+        return Asset("c1", "vision", AssetKind.COMPUTE, "gang", 1, now, now, body=self.body)
+
+    def take(self, run: RunRecord) -> Gang:
+        return eventually(lambda: self.site.pool.hold(self.cluster, run), lambda gang: bool(gang.nodes))
+
+    def start(self, run: RunRecord, script: str) -> Ticket:
+        gang = self.take(run)
+        self.peer.expect(f"{run.id}.1", len(gang.nodes))
+        return self.site.engine.submit(self.plan(run, gang, script))
+
+    def plan(self, run: RunRecord, gang: Gang, script: str) -> LaunchPlan:
+        nodes = tuple(
+            NodePlan(node.address, (_process(rank, script, len(gang.nodes)),), name=node.name)
+            for rank, node in enumerate(gang.nodes)
+        )
+        return LaunchPlan(
+            attempt_id=AttemptId(f"{run.id}.1"),
+            run_id=run.id,
+            kind="run",
+            environment=EnvironmentSpec(python=sys.executable, user_managed=True),
+            nodes=nodes,
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
+            cancel_grace_seconds=0.5,
+            shares_files=self.site.engine.capabilities.shares_files,
+        )
+
+    def phases(self, ticket: Ticket) -> list[PartPhase]:
+        return [seen.phase for seen in self.site.engine.observe([ticket])[ticket]]
+
+    def begun(self, run: RunRecord, count: int) -> None:
+        self.peer.wait_for(lambda: sum(b"begun" in log for log in self.logs_of(run)) == count)
+
+    def logs_of(self, run: RunRecord) -> list[bytes]:
+        return [content for path, content in self.peer.logs.items() if "70_driver_log" in path]
+
+    def ended(self, count: int) -> list[dict[str, Any]]:
+        """The last report of so many parts."""
+
+        def found() -> list[dict[str, Any]]:
+            last = {report["node"]: report for report in self.peer.reports if report["state"] == "ended"}
+            return list(last.values()) if len(last) == count else []
+
+        return self.peer.wait_for(found)
+
+    def processes(self, run: RunRecord) -> set[ProcessId]:
+        return carrying("RUNYARD_ATTEMPT", f"{run.id}.1")
+
+
+class EngineSuite:
+    @pytest.fixture
+    def desk(self) -> EngineDesk:
+        raise NotImplementedError("supply a `desk` fixture in the subclass")
+
+    def test_a_gang_has_as_many_nodes_as_it_asked_for_each_with_an_address(self, desk: EngineDesk) -> None:
+        gang = desk.take(on_nodes("gang-1", 2))
+        assert len({node.name for node in gang.nodes}) == 2
+        assert all(node.address and node.run_id == "gang-1" for node in gang.nodes)
+
+    def test_holding_twice_takes_one_gang(self, desk: EngineDesk) -> None:
+        run = on_nodes("held-1", 2)
+        first = desk.take(run)
+        assert [node.name for node in desk.take(run).nodes] == [node.name for node in first.nodes]
+        assert [node.name for node in desk.site.pool.held_by(desk.cluster, run).nodes] == [n.name for n in first.nodes]
+
+    def test_a_run_beyond_the_most_nodes_waits_and_says_for_whom(self, desk: EngineDesk) -> None:
+        most = int(desk.body["max_nodes"])
+        desk.take(on_nodes("first-1", most))
+        waiting = desk.site.pool.hold(desk.cluster, on_nodes("second-1", 1))
+        assert not waiting.nodes
+        assert "first-1" in waiting.waits_for
+
+    def test_released_nodes_go_to_the_next_run(self, desk: EngineDesk) -> None:
+        most = int(desk.body["max_nodes"])
+        desk.take(on_nodes("first-1", most))
+        desk.site.pool.release(RunId("first-1"))
+        desk.site.pool.release(RunId("first-1"))
+        assert len(desk.take(on_nodes("second-1", most)).nodes) == most
+
+    def test_nodes_of_runs_that_ended_are_freed_when_the_pool_is_resized(self, desk: EngineDesk) -> None:
+        most = int(desk.body["max_nodes"])
+        desk.take(on_nodes("forgotten-1", most))
+        desk.site.pool.resize([desk.cluster], living=set())
+        assert len(desk.take(on_nodes("next-1", most)).nodes) == most
+
+    def test_more_nodes_than_the_target_has_are_refused_with_the_numbers(self, desk: EngineDesk) -> None:
+        most = int(desk.body["max_nodes"])
+        with pytest.raises(InvalidArgument, match=rf"at most {most} .* got {most + 1}"):
+            desk.site.pool.check(desk.cluster, {"nodeCount": most + 1})
+
+    def test_states_of_nodes_follow_the_run_that_holds_them(self, desk: EngineDesk) -> None:
+        desk.take(on_nodes("seen-1", 1))
+        running = [node for node in desk.site.pool.list(desk.cluster) if node.state is NodeState.RUNNING]
+        assert [node.run_id for node in running] == ["seen-1"]
+        desk.site.pool.release(RunId("seen-1"))
+        assert all(node.state is not NodeState.RUNNING for node in desk.site.pool.list(desk.cluster))
+
+    def test_a_job_starts_on_all_its_nodes_together(self, desk: EngineDesk) -> None:
+        run = on_nodes("together-1", 2)
+        desk.start(run, "import os; print('part', os.environ['RUNYARD_PART'])")
+        assert {report["outcome"] for report in desk.ended(2)} == {"completed"}
+        parts = {line for log in desk.logs_of(run) for line in log.decode().splitlines() if line.startswith("part")}
+        assert parts == {"part together-1.1", "part together-1.1-1"}
+
+    def test_scripts_see_nothing_of_the_engine(self, desk: EngineDesk) -> None:
+        run = on_nodes("clean-1", 1)
+        desk.start(run, "import os; print('seen', sorted(n for n in os.environ if n.startswith(('RAY', 'PYTHONB'))))")
+        desk.ended(1)
+        assert b"seen []" in b"".join(desk.logs_of(run))
+
+    def test_asking_twice_starts_one_job(self, desk: EngineDesk) -> None:
+        run = on_nodes("twice-1", 1)
+        gang = desk.take(run)
+        desk.peer.expect("twice-1.1", 1)
+        plan = desk.plan(run, gang, "print('once')")
+        assert desk.site.engine.submit(plan) == desk.site.engine.submit(plan) == ticket_for("twice-1.1", 1)
+        desk.ended(1)
+        assert b"".join(desk.logs_of(run)).count(b"once\n") == 1
+
+    def test_an_unknown_ticket_has_one_part_that_is_lost_and_is_left_alone(self, desk: EngineDesk) -> None:
+        unknown = ticket_for("nobody-1.1", 1)
+        assert desk.phases(unknown) == [PartPhase.LOST]
+        desk.site.engine.cancel(unknown, grace=timedelta(0))
+
+    def test_a_job_is_alive_on_each_node_for_as_long_as_it_runs(self, desk: EngineDesk) -> None:
+        run = on_nodes("alive-1", 2)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 2)
+        assert desk.phases(ticket) == [PartPhase.ALIVE, PartPhase.ALIVE]
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
+        desk.ended(2)
+        eventually(lambda: desk.phases(ticket), lambda phases: phases == [PartPhase.LOST, PartPhase.LOST])
+
+    @pytest.mark.parametrize("end_as", ["canceled", "failed", "completed"])
+    def test_a_job_that_is_told_to_stop_ends_as_told_and_leaves_no_process(self, desk: EngineDesk, end_as: str) -> None:
+        run = on_nodes("stopped-1", 2)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 2)
+        asked_at = time.monotonic()
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2), end_as=end_as)
+        assert {report["outcome"] for report in desk.ended(2)} == {end_as}
+        assert time.monotonic() - asked_at < 5
+        assert desk.processes(run) == set()
+
+    def test_a_killed_supervisor_is_replaced_and_its_processes_are_ended(self, desk: EngineDesk) -> None:
+        run = on_nodes("orphan-1", 2)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 2)
+        desk.kill_supervisor("orphan-1.1-1")
+        lost = desk.peer.wait_for(
+            lambda: [report for report in desk.peer.reports if report["state"] == "ended" and report["node"] == 1]
+        )
+        assert lost[0]["outcome"] == "failed"
+        eventually(lambda: carrying("RUNYARD_PART", "orphan-1.1-1"), lambda left: not left)
+        assert desk.phases(ticket)[0] is PartPhase.ALIVE
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2), end_as="failed")
+        desk.ended(2)
+
+    def test_a_killed_agent_ends_no_job(self, desk: EngineDesk) -> None:
+        run = on_nodes("agentless-1", 1)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 1)
+        desk.kill_agent("agentless-1.1")
+        assert desk.phases(ticket) == [PartPhase.ALIVE]
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
+        assert desk.ended(1)[0]["outcome"] == "canceled"
+        assert desk.processes(run) == set()
+
+    def test_a_service_that_comes_back_finds_its_jobs_and_its_gangs(self, desk: EngineDesk) -> None:
+        run = on_nodes("found-1", 2)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 2)
+        before = [node.name for node in desk.site.pool.held_by(desk.cluster, run).nodes]
+        desk.site = desk.open_site()
+        assert [node.name for node in desk.take(run).nodes] == before
+        assert desk.phases(ticket) == [PartPhase.ALIVE, PartPhase.ALIVE]
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2))
+        assert {report["outcome"] for report in desk.ended(2)} == {"canceled"}
+
+    def test_a_lost_node_is_gone_with_all_that_ran_there_and_its_peers_go_on(self, desk: EngineDesk) -> None:
+        if desk.lose_node is None:
+            pytest.skip("the nodes of this engine are lost with the machine alone")
+        run = on_nodes("lost-1", 2)
+        ticket = desk.start(run, GOES_ON)
+        desk.begun(run, 2)
+        node = desk.site.pool.held_by(desk.cluster, run).nodes[1]
+        desk.lose_node(node)
+        eventually(lambda: carrying("RUNYARD_PART", "lost-1.1-1"), lambda left: not left, seconds=5)
+        seen = eventually(
+            lambda: desk.site.engine.observe([ticket])[ticket], lambda all: all[1].phase is PartPhase.GONE
+        )
+        assert node.address in seen[1].why
+        assert seen[0].phase is PartPhase.ALIVE
+        desk.site.engine.cancel(ticket, grace=timedelta(seconds=0.2), end_as="failed")
+        eventually(lambda: desk.processes(run), lambda left: not left)
+
+
+def on_nodes(run_id: str, count: int) -> RunRecord:
+    return replace(a_run(run_id), target="gang", definition={"nodeCount": count})
+
+
+def eventually(look: Callable[[], T], is_so: Callable[[T], bool], seconds: float = SECONDS) -> T:
+    """The first answer that is so."""
+    ends_at = time.monotonic() + seconds
+    while not is_so(answer := look()):
+        assert time.monotonic() < ends_at, f"after {seconds:.0f} s it is still {answer!r}"
+        time.sleep(0.02)
+    return answer
+
+
+def kill(process: ProcessId) -> None:
+    process.send(signal.SIGKILL)
+    eventually(process.is_alive, lambda is_alive: not is_alive)
+
+
+def _process(rank: int, script: str, count: int) -> ProcessSpec:
+    log = "azureml-logs/70_driver_log.txt" if count == 1 else f"azureml-logs/70_driver_log_{rank}.txt"
+    return ProcessSpec(rank, ("{python}", "-c", script), {}, log)

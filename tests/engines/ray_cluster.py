@@ -1,0 +1,172 @@
+"""A real Ray cluster on this machine: a head and raylets of their own on loopback addresses.
+
+Each has a token of its own, since Ray's head listens on every interface. Its processes are ended one by one, by what
+they were given: `ray stop` would end every Ray of the machine.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tests.processes import pids, words_of
+
+HEAD = "127.0.0.9"
+START_SECONDS = 60.0
+QUICK_HEALTH = {
+    "RAY_health_check_initial_delay_ms": "0",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+
+
+class RayCluster:
+    def __init__(self, folder: Path) -> None:
+        """`folder` must have a short name: Ray puts sockets below it."""
+        self.folder, self.node_home = folder, folder / "nodes"
+        self.port, self.client_port = free_port(), free_port()
+        self.address, self.client_address = f"{HEAD}:{self.port}", f"ray://{HEAD}:{self.client_port}"
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        self.variables = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start_head(self, *options: str) -> None:
+        """With no CPU, so that runs go to the nodes. The same address when it is started again."""
+        ports = ["--head", f"--port={self.port}", f"--ray-client-server-port={self.client_port}"]
+        self._begin(HEAD, *ports, f"--temp-dir={self.folder}/t", "--include-dashboard=false", "--num-cpus=0", *options)
+        self._await(HEAD)
+
+    def start_nodes(self, count: int, *, first: int = 2, cpus: int = 2, gpus: int = 0) -> list[str]:
+        addresses = [f"127.0.0.{number}" for number in range(first, first + count)]
+        for address in addresses:
+            known = self._raylet_sockets()
+            self._begin(address, f"--address={self.address}", f"--num-cpus={cpus}", f"--num-gpus={gpus}")
+            # Nodes that start at the same time choose the same socket: each waits until the last one's is there.
+            self._wait_until(address, lambda known=known: self._raylet_sockets() > known)
+        for address in addresses:
+            self._await(address)
+        return addresses
+
+    def raylet_of(self, address: str) -> int:
+        """Its process."""
+        wanted = f"--node_ip_address={address}".encode()
+        for pid in self.processes():
+            words = next(words_of(pid), b"").split(b"\0")
+            if words[0].endswith(b"/raylet") and wanted in words:
+                return pid
+        raise LookupError(f"there is no raylet with the address {address}")
+
+    def kill_raylet(self, address: str) -> None:
+        os.kill(self.raylet_of(address), signal.SIGKILL)
+
+    def kill_head(self) -> None:
+        """All of it at once, as when its machine is switched off."""
+        self._kill(HEAD)
+
+    def processes(self) -> list[int]:
+        """Everything that works for this cluster or was started by it."""
+        needle = os.fsencode(self.folder)
+        own = os.getpid()
+        return [pid for pid in pids() if pid != own and any(needle in text for text in words_of(pid))]
+
+    def close(self) -> None:
+        for address in list(self._started):
+            self._kill(address)
+        ends_at = time.monotonic() + 20
+        while (left := self.processes()) and time.monotonic() < ends_at:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _raylet_sockets(self) -> set[Path]:
+        return set(self.folder.glob("t/session_2*/sockets/raylet*"))
+
+    def _begin(self, address: str, *options: str) -> None:
+        log = self.folder / f"{address}.log"
+        command = [str(Path(sys.executable).with_name("ray")), "start", "--block", f"--node-ip-address={address}"]
+        command += ["--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=80000000", *options]
+        with log.open("wb") as output:
+            self._started[address] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.environment(QUICK_HEALTH),
+                start_new_session=True,
+            )
+
+    def _await(self, address: str) -> None:
+        log = self.folder / f"{address}.log"
+        self._wait_until(address, lambda: b"Ray runtime started" in log.read_bytes())
+
+    def _wait_until(self, address: str, is_so: Callable[[], bool]) -> None:
+        log, process = self.folder / f"{address}.log", self._started[address]
+        ends_at = time.monotonic() + START_SECONDS
+        while not is_so():
+            if process.poll() is not None or time.monotonic() > ends_at:
+                raise RuntimeError(f"Ray at {address} did not start:\n{log.read_text(errors='replace')[-3000:]}")
+            time.sleep(0.05)
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Of Ray's processes: proxies would take its own connections away."""
+        kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        node_home = {"RUNYARD_NODE_HOME": str(self.node_home)}
+        return {**kept, **self.variables, **node_home, **more}
+
+    def _kill(self, address: str) -> None:
+        process = self._started.pop(address)
+        below = _below(process.pid)
+        for pid in [process.pid, *below]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def ray_cluster() -> Iterator[RayCluster]:
+    cluster = RayCluster(Path(tempfile.mkdtemp(prefix="r")))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def free_port() -> int:
+    """Outside of what Ray gives its workers (10002-19999) and of what the kernel gives to others."""
+    while True:
+        port = 20000 + secrets.randbelow(10000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("0.0.0.0", port))
+            return port
+
+
+def _below(root: int) -> list[int]:
+    """Processes that `root` and its children started; what our agents started is not among them."""
+    parents = {}
+    for pid in pids():
+        with contextlib.suppress(OSError):
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    found, waiting = [], [root]
+    while waiting:
+        parent = waiting.pop()
+        children = [pid for pid, its in parents.items() if its == parent]
+        found += children
+        waiting += children
+    return found
