@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-servers seeds bench frameworks faults ci-setup clean
+.PHONY: help demo test check test-servers engines seeds bench frameworks faults ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -18,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light openmpi-bin postgresql python3-dev
+SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light openmpi-bin passt postgresql python3-dev
 # Packages of one command: where the command comes from elsewhere, the package would clash with it.
 COMMAND_PACKAGES := npm rclone
 
@@ -29,7 +29,7 @@ demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.dev ## all tests that need nothing but Python
-	$(RUN) -m pytest -m "not servers and not frameworks" --durations=5
+	$(RUN) -m pytest -m "not servers and not frameworks and not engines" --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
@@ -40,6 +40,9 @@ check: $(VENV)/.dev ## lint, format, types, import layers
 test-servers: $(VENV)/.dev ## the tests on a real PostgreSQL, Azurite and S3 server
 	$(RUN) -m pytest -m servers
 
+engines: $(VENV)/.ray ## the suite of engines on a real Ray cluster of several nodes, with autoscaling
+	timeout 600 $(RUN) -m pytest -m engines tests/engines --durations=5
+
 seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 	$(RUN) -m seeds
 
@@ -49,7 +52,7 @@ frameworks: $(VENV)/.dev ## the large frameworks, trained through the SDK
 bench: $(VENV)/.dev ## one JSON line a measurement; ONLY=name for one of them
 	@$(RUN) -m bench $(ONLY)
 
-faults: $(VENV)/.dev ## the whole kill matrix and the full sizes
+faults: $(VENV)/.ray ## the whole kill matrix and the full sizes
 	RUNYARD_FAULTS=full $(RUN) -m pytest tests/faults
 
 ci-setup: ## system packages by name; needs root only when one is missing
@@ -79,4 +82,8 @@ $(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
 
 $(VENV)/.dev: $(VENV)/.runyard pyproject.toml
 	@$(INSTALL) --group dev
+	@touch $@
+
+$(VENV)/.ray: $(VENV)/.dev
+	@$(INSTALL) -e 'packages/runyard[ray]'
 	@touch $@
