@@ -34,6 +34,7 @@ class BridgeLink:
         self._lines: JsonLines | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._why: EngineError | None = None
+        self._failures = 0
         self._away_since = time.monotonic()
         self._waiting: dict[int, queue.SimpleQueue[Json]] = {}
         self._numbers = itertools.count(1)
@@ -85,7 +86,10 @@ class BridgeLink:
     def _connected(self, patience_seconds: float) -> JsonLines:
         self._ensure_keeper()
         with self._changed:
-            self._changed.wait_for(lambda: self._lines is not None or self._is_closed, patience_seconds)
+            before = self._failures
+            self._changed.wait_for(
+                lambda: self._lines is not None or self._is_closed or self._failures > before, patience_seconds
+            )
             if self._lines is not None:
                 return self._lines
             raise self._why or EngineError(f"The Ray cluster at {self.address} is being connected to.")
@@ -159,7 +163,10 @@ class BridgeLink:
     def _hear(self, message: Json) -> None:
         if message.get("event") == "failed":
             found = from_wire(message["error"])
-            self._why = found if isinstance(found, EngineError) else EngineError(str(found))
+            with self._changed:
+                self._why = found if isinstance(found, EngineError) else EngineError(str(found))
+                self._failures += 1
+                self._changed.notify_all()
         if "event" in message:
             self._on_event(message)
         elif (answers := self._waiting.get(message["id"])) is not None:
