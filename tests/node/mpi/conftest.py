@@ -1,0 +1,37 @@
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.interpreters import discover
+from tests.node.mpi.job import MpiJob
+
+_networks = itertools.count(1)
+
+
+@pytest.fixture
+def start_job(tmp_path: Path) -> Iterator:
+    """A job on two nodes; whatever is left of it at the end is killed."""
+    jobs = []
+
+    def start(*command: str, ranks_per_node: int = 2, **options) -> MpiJob:
+        home = tmp_path / "a home"
+        home.mkdir()
+        number = next(_networks) % 250
+        job = MpiJob(home, [f"127.0.{number}.2", f"127.0.{number}.3"], ranks_per_node, **options)
+        jobs.append(job)
+        job.start(*command)
+        return job
+
+    yield start
+    for job in jobs:
+        job.close()
+
+
+@pytest.fixture(scope="session")
+def interpreter_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The path of this machine's Python of that version."""
+    found = discover(tmp_path_factory.mktemp("interpreters") / "known.json", os.environ)
+    return {".".join(map(str, one.version[:2])): str(one.path) for one in found}.__getitem__

@@ -1,0 +1,51 @@
+"""Whom mpirun blames, in words that mpirun 4.1.4 has really printed."""
+
+from pathlib import Path
+
+import pytest
+
+from runyard.node.mpi.outcome import Blame, blame
+from tests.node.mpi.job import mpi_plan
+
+SAID = Path(__file__).parent / "said"
+PLAN = mpi_plan(["127.0.3.2", "127.0.3.3"], 2)
+NO_ORTED = (
+    "Node cpu-1 (127.0.3.3) did not start its part of the run: Node cpu-1 (127.0.3.3) has no orted of Open MPI, "
+    "neither in the run's environment nor on PATH. Install it."
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("exit_code", Blame(rank=2, node=1, exit_code=3)),
+        ("segfault", Blame(rank=2, node=1, signal=11)),
+        ("killed_rank", Blame(rank=1, node=0, signal=9)),
+        ("mpi_abort", Blame(rank=2, node=1, exit_code=7, aborted=True)),
+        (
+            "no_interpreter",
+            Blame(2, 1, exit_code=127, words="/nonexistent/python cannot be run on node cpu-1 (127.0.3.3)."),
+        ),
+        (
+            "daemon_lost",
+            Blame(node=1, words="The connection to node cpu-1 (127.0.3.3) was lost: its MPI daemon, orted, is gone."),
+        ),
+        ("no_orted", Blame(node=1, words=NO_ORTED)),
+    ],
+)
+def test_the_launchers_words_name_who_ended_the_job(file, expected):
+    assert blame((SAID / f"{file}.txt").read_text(encoding="utf-8"), PLAN) == expected
+
+
+def test_words_that_name_nobody_blame_nobody():
+    assert blame("mpirun: Forwarding signal 15 to job\n", PLAN) is None
+
+
+def test_an_abort_of_a_smaller_group_names_no_rank():
+    said = "MPI_ABORT was invoked on rank 1 in communicator MPI\nwith errorcode 9.\n"
+    assert blame(said, PLAN) == Blame(exit_code=9, aborted=True, words="A rank called MPI_Abort with error code 9.")
+
+
+def test_a_rank_and_a_node_that_the_plan_does_not_know_stay_without_a_node():
+    said = "mpirun noticed that process rank 9 with PID 1 on node elsewhere exited on signal 6 (Aborted)."
+    assert blame(said, PLAN) == Blame(rank=9, signal=6)
