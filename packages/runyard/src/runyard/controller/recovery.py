@@ -46,7 +46,7 @@ class Recovery:
 
     def _carry_on(self, lost: Sighting) -> RunRecord:
         run = self._runs.get(lost.run.id)
-        if run.version != lost.run.version or run.status.is_terminal:
+        if (run.ticket, run.status) != (lost.run.ticket, lost.run.status):
             return run
         part = self._parts.known(run).get(lost.node) if len(run.nodes) > 1 else None
         if part is not None and part.state is PartState.ENDED:

@@ -7,6 +7,8 @@ from runyard.controller.parts import PART_STATES, Gathered, Parts
 from runyard.controller.restarts import Restart, kept_facts, restart_after
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.runs import NEXT, AttemptId, RunEvent, RunId, RunRecord, RunStatus, run_of
+from runyard.planning.distribution import Kind, kind_of
+from runyard.planning.gathered_end import end_of_one_node
 from runyard.planning.gathering import Decision, lost_part
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
@@ -71,11 +73,13 @@ class Reports:
             return Taken(run)
         if len(run.nodes) > 1:
             return self._of_gang(run, state, report)
+        if state == "ended" and kind_of(run.definition) is not Kind.SINGLE:
+            report = end_of_one_node(report, run.nodes[0] if run.nodes else run.target)
         return Taken(self._steps[state](run, report) if state in self._steps else run)
 
     def _of_gang(self, run: RunRecord, state: str, report: Report) -> Taken:
         if state not in PART_STATES:
-            return Taken(self._said(run, report))
+            return self._apply(self._said(run, report), self._parts.look(run))
         gathered = self._parts.take(run, report)
         if state == "running" and report.get("node", 0) == 0:
             run = self._running(run, report)

@@ -34,8 +34,10 @@ def restart_after(run: RunRecord, report: Mapping[str, Any]) -> Restart | None:
     error = report.get("error") or {}
     why = str(error.get("message") or "").rstrip(".")
     most = max_attempts_of(run.definition)
-    if error.get("code") == PORT_TAKEN and counts.get(_PORT_TAKEN, 0) < _MOST_FOR_PORTS:
-        return _restart(counts, _PORT_TAKEN, f"{why}. The run is started again by itself.")
+    tries = counts.get(_PORT_TAKEN, 0)
+    if error.get("code") == PORT_TAKEN and tries < _MOST_FOR_PORTS:
+        text = f"{why}. The run is started again by itself, for the {'first' if tries == 0 else 'last'} time."
+        return _restart(counts, _PORT_TAKEN, text)
     lost = counts.get(_LOST_NODE, 0)
     if report.get("lost") and lost + 1 < most:
         text = f"{why}. The run is started again from its outputs: attempt {lost + 2} of {most}."

@@ -1,0 +1,140 @@
+"""A controller on real stores whose engine is played by the test: what nodes tell, and when, is up to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from runyard.blobs.logs import FileLogStore
+from runyard.controller.controller import Controller
+from runyard.controller.launching import Surroundings
+from runyard.engines.local_pool import LocalPool
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import EngineError
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.plan import LaunchPlan
+from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
+from runyard.ports.engine import Capabilities, Observed, PartPhase, Site, Ticket, ticket_for
+from runyard.services.places import Places
+from runyard.services.tokens import Tokens
+from runyard.stores.sql import Stores
+from runyard.testing.clock import FakeClock
+from runyard.testing.records import a_run, a_workspace
+
+
+@dataclass
+class PlayedEngine:
+    """Starts nothing. Keeps what it was asked for; `phases` is what it says of the parts of a ticket."""
+
+    shares_files: bool = True
+    plans: dict[Ticket, LaunchPlan] = field(default_factory=dict)
+    stops: list[tuple[Ticket, str]] = field(default_factory=list)
+    recovered: list[tuple[Ticket, int]] = field(default_factory=list)
+    phases: dict[Ticket, list[Observed]] = field(default_factory=dict)
+    is_away: bool = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(64, shares_files=self.shares_files)
+
+    def submit(self, plan: LaunchPlan) -> Ticket:
+        self._require_here()
+        ticket = ticket_for(plan.attempt_id, len(plan.nodes))
+        self.plans[ticket] = plan
+        self.phases[ticket] = [Observed(PartPhase.ALIVE)] * len(plan.nodes)
+        return ticket
+
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+        self._require_here()
+        return {ticket: self.phases.get(ticket, [Observed(PartPhase.LOST)]) for ticket in tickets}
+
+    def recover(self, ticket: Ticket, node: int) -> None:
+        self.recovered.append((ticket, node))
+
+    def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
+        self._require_here()
+        self.stops.append((ticket, end_as))
+
+    def _require_here(self) -> None:
+        if self.is_away:
+            raise EngineError("The cluster does not answer.")
+
+
+@dataclass
+class PlayedSites:
+    """This machine, and one elsewhere for the compute targets that say so."""
+
+    here: Site
+    elsewhere: Site
+
+    def home(self) -> Site:
+        return self.here
+
+    def of(self, cluster: Asset) -> Site:
+        return self.elsewhere if cluster.body.get("engine") == "ray" else self.here
+
+    def all(self) -> Sequence[Site]:
+        return [self.here, self.elsewhere]
+
+
+class Stage:
+    """A controller whose thread is not started: the test says when it looks."""
+
+    def __init__(self, stores: Stores, folder: Path) -> None:
+        self.stores, self.clock = stores, FakeClock()
+        self.logs = FileLogStore(folder / "logs")
+        self.engine, self.far = PlayedEngine(), PlayedEngine(shares_files=False)
+        self._folder = folder
+        self.open()
+        stores.assets.create_workspace(a_workspace())
+
+    def open(self) -> None:
+        """As a service that begins anew on the same stores."""
+        pool = LocalPool(self.stores.nodes, self.clock)
+        sites = PlayedSites(Site("local", self.engine, pool, "http://here"), Site("far", self.far, pool, "http://far"))
+        around = Surroundings(
+            assets=self.stores.assets,
+            files=self.stores.files,
+            places=Places(self.stores.assets, sites),
+            tokens=Tokens("secret"),
+            environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
+        )
+        self.controller = Controller(self.stores.runs, self.logs, self.stores.parts, self.clock, around)
+
+    def cluster(self, name: str = "gang", **body: Any) -> None:
+        self.stores.assets.add("vision", AssetKind.COMPUTE, name, {"max_nodes": 4, **body}, {})
+
+    def run(self, nodes: int = 2, target: str = "gang", run_id: str = "r1", **variables: str) -> RunRecord:
+        """A run that has been started on that many nodes."""
+        definition = {
+            "target": target,
+            "script": "train.py",
+            "nodeCount": nodes,
+            "communicator": "Gloo" if nodes > 1 else "None",
+            "pyTorch": {"processCount": nodes, "communicationBackend": "gloo"},
+            "environment": {
+                "python": {"userManagedDependencies": True, "interpreterPath": "/usr/bin/python3"},
+                "environmentVariables": variables,
+            },
+        }
+        self.stores.runs.create(a_run(run_id, target=target, status=RunStatus.NOT_STARTED, definition=definition))
+        self.controller.advance(RunId(run_id))
+        return self.get(run_id)
+
+    def get(self, run_id: str = "r1") -> RunRecord:
+        return self.stores.runs.get(RunId(run_id))
+
+    def tell(self, state: str, node: int = 0, *, attempt: str = "r1.1", **facts: Any) -> Mapping[str, Any]:
+        return self.controller.report(AttemptId(attempt), {"state": state, "node": node, **facts})
+
+    def ready(self, node: int, **more: Any) -> Mapping[str, Any]:
+        """With another port on each node."""
+        facts = {"address": f"127.0.0.{node + 2}", "ports": {"master": 6105 + node}, "is_essential": True}
+        return self.tell("ready", node, **facts, **more)
+
+    def all_running(self, nodes: int = 2, *, attempt: str = "r1.1") -> None:
+        for node in range(nodes):
+            self.ready(node, attempt=attempt)
+        for node in range(nodes):
+            self.tell("running", node, attempt=attempt)
