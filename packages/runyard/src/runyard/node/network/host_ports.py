@@ -36,7 +36,7 @@ def _listening() -> set[int]:
     found = set()
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            for line in Path("/proc/self/net", table).read_text(encoding="ascii").splitlines()[1:]:
+            for line in Path("/proc/self/net", table).read_text(encoding="utf-8").splitlines()[1:]:
                 _, local, _, state, *_ = line.split()
                 address, port = local.split(":")
                 if state == _LISTENS and _answers_at_loopback(bytes.fromhex(address)):
