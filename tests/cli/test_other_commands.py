@@ -91,14 +91,6 @@ def test_every_answer_can_be_json(shell: Shell, runs: Runs, command: tuple[str, 
     json.loads(shell(*command, "-o", "json").stdout)
 
 
-def test_doctor_names_what_runs_need(shell: Shell) -> None:
-    parts = {finding["part"]: finding for finding in json.loads(shell("doctor", "-o", "json").stdout)}
-    names = {"system", "home", "disk", "service", "Python", "uv", "compiler", "MPI", "git", "mounts", "GPU"}
-    assert names == set(parts)
-    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    assert own in parts["Python"]["found"]
-
-
 def test_the_config_file_that_holds_chooses_the_workspace(shell: Shell, runs: Runs, tmp_path: Path) -> None:
     config = {"subscription_id": "s", "resource_group": "g", "workspace_name": "elsewhere"}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")

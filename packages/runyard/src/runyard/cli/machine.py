@@ -40,9 +40,8 @@ def examine(home: Path) -> list[Finding]:
         lambda: _service(home),
         _interpreters,
         _uv,
-        lambda: _program("compiler", ("cc", "c++"), "Debian: apt-get install build-essential"),
-        lambda: _program("MPI", ("mpirun", "mpicc"), "Debian: apt-get install openmpi-bin libopenmpi-dev"),
-        lambda: _program("git", ("git",), "Without git, runs do not record the commit they came from."),
+        lambda: find_programs("compiler", ("cc", "c++"), "Debian: apt-get install build-essential"),
+        lambda: find_programs("git", ("git",), "Without git, runs do not record the commit they came from."),
         _mounts,
         _gpus,
     )
@@ -109,17 +108,18 @@ def _uv() -> Finding:
     try:
         from uv import find_uv_bin
 
-        found = _first_line([find_uv_bin(), "--version"])
+        found = first_line([find_uv_bin(), "--version"])
     except (ImportError, FileNotFoundError) as error:
         return Finding("uv", Level.BROKEN, str(error), "It comes with runyard: pip install --force-reinstall uv")
     return Finding("uv", Level.OK, found)
 
 
-def _program(part: str, names: tuple[str, ...], remedy: str) -> Finding:
+def find_programs(part: str, names: tuple[str, ...], remedy: str) -> Finding:
+    """OK, with what the first of them says of its version, when all of them are on PATH."""
     missing = [name for name in names if shutil.which(name) is None]
     if missing:
         return Finding(part, Level.LACKS, f"no {', '.join(missing)} on PATH", remedy)
-    return Finding(part, Level.OK, _first_line([names[0], "--version"]))
+    return Finding(part, Level.OK, first_line([names[0], "--version"]))
 
 
 def _mounts() -> Finding:
@@ -135,17 +135,18 @@ def _mounts() -> Finding:
 def _gpus() -> Finding:
     if shutil.which("nvidia-smi") is None:
         return Finding("GPU", Level.LACKS, "none seen (no nvidia-smi)", "Runs that ask for a GPU use the CPU.")
-    listed = _output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"])
+    listed = output_of(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"])
     if not listed:
         return Finding("GPU", Level.LACKS, "nvidia-smi fails", "Runs that ask for a GPU use the CPU; run: nvidia-smi")
     return Finding("GPU", Level.OK, "; ".join(listed.splitlines()))
 
 
-def _first_line(command: list[str]) -> str:
-    return next(iter(_output(command).splitlines()), "")
+def first_line(command: list[str]) -> str:
+    return next(iter(output_of(command).splitlines()), "")
 
 
-def _output(command: list[str]) -> str:
+def output_of(command: list[str]) -> str:
+    """What it prints; "" when it cannot be run or fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):

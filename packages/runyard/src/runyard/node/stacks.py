@@ -20,7 +20,7 @@ def dump_stacks(processes: Iterable[ProcessId], std: Path) -> list[str]:
     cannot be, say why there. Gives the names of the logs. Takes little more than DUMP_SECONDS."""
     wanted = [(process.pid, log) for process in processes if (log := _log_of(process.pid, std)) is not None]
     pythons = [(pid, log) for pid, log in sorted(wanted) if _is_python(pid)][:_MOST_PROCESSES]
-    program = _program()
+    program = find_py_spy()
     with ThreadPoolExecutor(max_workers=max(1, len(pythons))) as at_once:
         dumps = list(at_once.map(lambda found: _dump(program, found[0]), pythons))
     for (pid, log), text in zip(pythons, dumps, strict=True):
@@ -50,7 +50,7 @@ def _dump(program: str | None, pid: int) -> str:
     return f"not known: {reason}"
 
 
-def _program() -> str | None:
+def find_py_spy() -> str | None:
     beside = Path(sys.executable).parent / "py-spy"
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
 
