@@ -1,6 +1,9 @@
 """A real service that listens for other machines, over TLS, and how it is reached as from one."""
 
+import asyncio
 import json
+import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
+from uvicorn.server import ServerState
 
+from runyard.http.open_listener import Limits, OpenListener
+from runyard.http.server import OPTIONS, listen
 from runyard.lifecycle import start_service
 from tests.conftest import end_home
 from tests.servers.certificates import Certificate, make_certificate
@@ -56,3 +63,32 @@ def serving_outside(folder: Path, **variables: str) -> Iterator[OpenService]:
         yield OpenService(facts, home, certificate)
     finally:
         end_home(home)
+
+
+@contextmanager
+def answering(context: ssl.SSLContext | None, limits: Limits, app: Any = None) -> Iterator[int]:
+    """The listener alone, with an app that says 'done'; the port it listens on."""
+    opened = listen("127.0.0.1", 0)
+    started, loop = threading.Event(), uvloop.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        server = await OpenListener(opened, context, limits).start(app or _done, OPTIONS, ServerState())
+        started.set()
+        await ended.wait()
+        server.close()
+
+    serving = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    serving.start()
+    assert started.wait(10)
+    try:
+        yield opened.getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        serving.join(20)
+        loop.close()
+
+
+async def _done(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
