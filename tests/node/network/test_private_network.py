@@ -215,6 +215,38 @@ def test_an_ordinary_user_has_it_too_and_stays_who_he_is(listening):
     assert done.stdout.split() == ["65534", "connected"], done.stderr
 
 
+WITH_RESOLVER_ON_LOOPBACK = """
+import subprocess, sys
+from pathlib import Path
+from runyard.mounting import kernel
+from runyard.node.network import PrivateNetwork, names, why_no_private_network
+folder = Path(sys.argv[1])
+(folder / "settings").write_text("nameserver 127.0.0.53\\n")
+assert kernel.unshare_mounts()
+kernel.bind(folder / "settings", names.RESOLVER_SETTINGS.resolve(), read_only=True)
+names.SERVERS_BEHIND = folder / "behind"
+print(why_no_private_network({}))
+names.SERVERS_BEHIND.write_text("nameserver 192.0.2.53\\n")
+network = PrivateNetwork.make(folder, {})
+print(subprocess.run(["cat", "/etc/resolv.conf"], preexec_fn=network.enter, capture_output=True, text=True).stdout)
+network.close()
+print(names.RESOLVER_SETTINGS.read_text())
+"""
+
+
+def test_names_are_looked_up_behind_a_server_on_the_machines_loopback(tmp_path):
+    command = [sys.executable, "-c", WITH_RESOLVER_ON_LOOPBACK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n") == [
+        "This machine looks names up at 127.0.0.53, which a private network does not reach.",
+        "nameserver 192.0.2.53",
+        "",
+        "nameserver 127.0.0.53",
+        "",
+        "",
+    ], done.stderr
+
+
 MOUNTS_AS_ORDINARY_USER = """
 import ctypes, os
 from runyard.mounting.kernel import unshare_mounts

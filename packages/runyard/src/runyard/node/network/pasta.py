@@ -47,7 +47,7 @@ def _words(program: str, holder: int, ready: Path, loopback_ports: Sequence[int]
         target = ["--userns", f"/proc/{holder}/ns/user", "--netns", f"/proc/{holder}/ns/net"]
     inwards = ["--tcp-ports", "none", "--udp-ports", "none"]
     ports = ",".join(map(str, loopback_ports)) or "none"
-    # The gateway stays the gateway, where pasta would put this machine: it may serve names. UDP: of these, names alone.
+    # UDP: names alone. The gateway stays the gateway, where pasta would put this machine: it may serve names too.
     outwards = ["--tcp-ns", ports, "--udp-ns", "53" if 53 in loopback_ports else "none", "--no-map-gw"]
     return [program, "--foreground", "--stderr", "--config-net", "--pid", str(ready), *inwards, *outwards, *target]
 

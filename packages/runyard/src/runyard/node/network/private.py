@@ -9,6 +9,7 @@ from pathlib import Path
 from runyard.errors import EngineError
 from runyard.node.network import namespaces
 from runyard.node.network.host_ports import ports_to_reach
+from runyard.node.network.names import look_names_up_behind, why_no_names
 from runyard.node.network.pasta import find_pasta, start_pasta
 from runyard.node.processes import die_with_parent
 
@@ -58,6 +59,7 @@ class PrivateNetwork:
     def enter(self) -> None:
         """For a forked child, before it becomes a program: it and what it starts live in this network."""
         namespaces.enter(self._descriptors)
+        look_names_up_behind()
 
     def close(self) -> None:
         """Leave it, and end what keeps it. Safe to call twice."""
@@ -78,7 +80,7 @@ def why_no_private_network(variables: Mapping[str, str] = os.environ) -> str:
         return "This machine has no /dev/net/tun."
     if namespaces.has_identity_of_its_own():
         return "The run mounts data as an ordinary user, whose mounts and networks cannot be shared by several nodes."
-    return _why_no_namespace()
+    return why_no_names() or _why_no_namespace()
 
 
 @functools.cache
