@@ -89,6 +89,12 @@ def test_a_count_that_cannot_be_right_is_named(definition, said):
         check_nodes(definition, "cpu-cluster", max_nodes=4)
 
 
+@pytest.mark.parametrize("environment", ["none", [1], {"environmentVariables": ["A=1"]}, {"environmentVariables": 7}])
+def test_an_environment_without_variables_by_name_is_refused(environment):
+    with pytest.raises(InvalidArgument, match="environment of the run definition"):
+        check_nodes({"environment": environment}, "local", max_nodes=1)
+
+
 def test_too_many_workers_are_told_how_many_nodes_they_need():
     with pytest.raises(InvalidArgument) as refused:
         distribution_of(tensorflow(5, 1, mpi={"processCountPerNode": 2}))

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.errors import InvalidArgument
 from runyard.model.assets import Workspace
 from runyard.model.runs import RunRecord
 from runyard.planning.data import LINK, dataset_inputs, output_mechanisms, settable
@@ -63,7 +64,14 @@ def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:
 
 
 def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
-    given = (definition.get("environment") or {}).get("environmentVariables") or {}
+    """What the user set for the run. InvalidArgument where that is no set of variables."""
+    environment = definition.get("environment") or {}
+    given = environment.get("environmentVariables") or {} if isinstance(environment, Mapping) else environment
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(
+            f"The environment of the run definition must hold its variables by name, got {given!r:.80}.",
+            hint="Give environment_variables as a dict.",
+        )
     return {str(name): str(value) for name, value in given.items()}
 
 
