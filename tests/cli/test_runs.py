@@ -18,7 +18,7 @@ def test_runs_are_listed_newest_first(shell: Shell, runs: Runs) -> None:
 
 
 def test_a_list_can_be_narrowed(shell: Shell, runs: Runs) -> None:
-    failed = json.loads(shell("runs", "list", "--status", "Failed", "-o", "json").stdout)
+    failed = json.loads(shell("runs", "list", "-e", "cli", "--status", "Failed", "-o", "json").stdout)
     assert [run["id"] for run in failed] == [runs["bad"]]
     blue = json.loads(shell("runs", "list", "--tag", "colour=blue", "-o", "json").stdout)
     assert [run["id"] for run in blue] == [runs["good"]]
