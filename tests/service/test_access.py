@@ -87,15 +87,5 @@ def test_only_the_owner_looks_after_the_service(client, tokens, method, path):
     assert script.refusal(method, path)["status"] == 401
 
 
-def test_a_nodes_token_reports_for_its_own_attempt_alone(client, tokens):
-    client.interactive_run("node-run-1")
-    client.interactive_run("node-run-2")
-    node = client.with_token(tokens.node_token("node-run-1.1"))
-    assert node.refusal("POST", "/attempts/node-run-2.1/report", {"state": "running"})["status"] == 401
-    assert node.refusal("GET", "/runs/node-run-2/logs")["status"] == 401
-    assert node.refusal("GET", f"{client.here}/secrets")["status"] == 401
-    assert node.post("/runs/node-run-1/logs/a.txt?offset=0", b"x") == {"offset": 1}
-
-
 def test_a_run_named_like_a_node_token_opens_nothing_else(client, tokens):
     assert client.with_token(tokens.run_token("node.node-run-1.1")).refusal("GET", "/health")["status"] == 401

@@ -10,10 +10,21 @@ from runyard.listen_settings import is_loopback
 from runyard.model.runs import RunId, RunRecord
 from runyard.services.children import is_descendant
 from runyard.services.tokens import Caller, Role
+from runyard.version import WIRE
 
 READS = frozenset({"GET", "HEAD"})
-NODES_DELIVER = frozenset({"logs", "journals", "files"})
-"""What of a run its nodes read and write."""
+_ONE_DATASTORE = "/workspaces/{workspace}/datastores/{name}"
+FOR_NODES = tuple(
+    f"/api/v{WIRE}{route}"
+    for route in (
+        "/health",
+        "/attempts/{attempt_id}/",
+        *(f"/runs/{{run_id}}/{kind}" for kind in ("logs", "journals", "files")),
+        "/blobs/",
+        *(f"{_ONE_DATASTORE}/{verb}" for verb in ("files", "stat", "read-many", "write-many")),
+    )
+)
+"""How the routes begin that a node's token opens; what each of them lets it do is checked there."""
 
 
 async def identify(request: Request) -> None:
@@ -23,6 +34,8 @@ async def identify(request: Request) -> None:
     caller = services.tokens.identify(token.strip()) if scheme.lower() == "bearer" else None
     if caller is None:
         raise Unauthorized("The token is missing or is not one of this service.", hint="Send the one in service.json.")
+    if caller.role is Role.NODE and not request.scope["route"].path.startswith(FOR_NODES):
+        raise Unauthorized("A node's token does what its attempt needs, and nothing else.")
     if caller.role is Role.RUN:
         await run_in_threadpool(_refuse_after_the_end, services, caller)
     request.state.caller = caller
@@ -68,8 +81,6 @@ async def run_access(request: Request) -> None:
     await living(request)
     caller: Caller = request.state.caller
     run_id = RunId(request.path_params["run_id"])
-    if caller.role is Role.NODE and _below(request, "/runs/").partition("/")[0] not in NODES_DELIVER:
-        raise Unauthorized("A node's token delivers logs, journals and files of its run, and nothing else.")
     is_own = run_id == caller.run_id and request.method != "DELETE"
     if caller.role is not Role.OWNER and not is_own:
         await run_in_threadpool(_check_run, request.app.state.services, caller, run_id, request.method)
@@ -78,8 +89,6 @@ async def run_access(request: Request) -> None:
 async def workspace_access(request: Request) -> None:
     """For routes below /workspaces/{workspace}. What a node reaches of a datastore is `datastore_access`."""
     caller: Caller = request.state.caller
-    if caller.role is Role.NODE:
-        raise Unauthorized("A node's token reaches nothing of a workspace but its run's data.")
     if caller.role is not Role.OWNER:
         await run_in_threadpool(
             _check_workspace, request.app.state.services, caller, request.path_params.get("workspace"), request
@@ -141,15 +150,11 @@ def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -
 
 def _check_workspace(services: Services, caller: Caller, workspace: str | None, request: Request) -> None:
     own = _run_of(services, caller)
-    if workspace != own.workspace or not (_below(request, "/workspaces/") or request.method in READS):
+    below = request.url.path.partition("/workspaces/")[2].partition("/")[2]
+    if workspace != own.workspace or not (below or request.method in READS):
         raise Unauthorized(
             f"The token of run {own.id} reaches what is in workspace {own.workspace!r} and nothing else."
         )
-
-
-def _below(request: Request, family: str) -> str:
-    """What follows the first name after the family in the address."""
-    return request.url.path.partition(family)[2].partition("/")[2]
 
 
 def _run_of(services: Services, caller: Caller) -> RunRecord:

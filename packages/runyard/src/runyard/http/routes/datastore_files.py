@@ -29,7 +29,7 @@ PIECE_BYTES = 1024 * 1024
 def list_files(services: Use, who: Who, workspace: str, name: str, prefix: str = "", lines: bool = False) -> Response:
     """With `lines` as they are found, each in a line of its own."""
     if not lines:
-        files = services.store_files.list(workspace, name, prefix)
+        files = _visible(services, who, workspace, name, iter(services.store_files.list(workspace, name, prefix)))
         return Json({"files": [_shown(file) for file in files]})
     found = _visible(services, who, workspace, name, services.store_files.walk(workspace, name, prefix))
     first = next(found, None)  # what cannot be listed at all is told before the answer begins
