@@ -132,6 +132,8 @@ class TestTrust:
         written = certificates_file(outside.node_home(tmp_path / "node", ca=text))
         assert written is not None
         assert written.read_text() == text
+        (tmp_path / "node" / "service.json").unlink()
+        assert certificates_file(tmp_path / "node") == written
         path = str(outside.certificate.authority)
         assert certificates_file(outside.node_home(tmp_path / "node", ca=path)) == Path(path)
         assert certificates_file(outside.node_home(tmp_path / "node", ca=None)) is None

@@ -45,11 +45,15 @@ def address_in(home: Path) -> ServiceAddress:
 
 
 def certificates_file(home: Path) -> Path | None:
-    """What a script's RUNYARD_CA shall name; None where the system's certificates are enough."""
-    ca = address_in(home).ca
+    """What a script's RUNYARD_CA shall name; None where the system's certificates are enough. While the service is
+    away it is what it was."""
+    path = home / CA_FILE
+    try:
+        ca = address_in(home).ca
+    except (OSError, ValueError):
+        return path if path.is_file() else None
     if not ca or _is_path(ca):
         return Path(ca) if ca else None
-    path = home / CA_FILE
     if not path.is_file() or path.read_text() != ca:
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         beside.write_text(ca)

@@ -89,7 +89,7 @@ def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient)
 
 def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Brought:
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
-    data = ask_for_data(client, plan.attempt_id)
+    data = ask_for_data(client, plan.attempt_id, shares_files=plan.shares_files)
     client.close()
     with preparation_log(folder, plan) as log:
         place = Place(
