@@ -1,0 +1,93 @@
+"""Runs on several nodes of this machine: real supervisors, plain scripts, no framework."""
+
+import json
+
+import pytest
+
+from tests.controller.conftest import Submitter
+
+TALKS = """
+import os, socket
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    server = socket.create_server(place)
+    heard = sorted(server.accept()[0].recv(10).decode() for _ in range(size - 1))
+    print("heard", ",".join(heard), flush=True)
+else:
+    import time
+    while True:
+        try:
+            socket.create_connection(place).sendall(str(rank).encode())
+            break
+        except OSError:
+            time.sleep(0.05)
+from azureml.core import Run
+Run.get_context().log("rank", rank)
+"""
+ONE_FAILS = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+print(f"here is {rank}", flush=True)
+if rank == 1:
+    sys.exit(7)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def gang(submitter: Submitter) -> Submitter:
+    submitter.make_cluster("gang", max_nodes=3)
+    return submitter
+
+
+def submit(gang: Submitter, script: str, nodes: int = 3, **definition: object) -> str:
+    torch = {"processCount": nodes, "communicationBackend": "gloo"}
+    return gang.submit(script, target="gang", nodeCount=nodes, communicator="Gloo", pyTorch=torch, **definition)
+
+
+def test_three_nodes_start_together_talk_and_complete(gang: Submitter):
+    run = gang.ended(submit(gang, TALKS))
+    assert run["status"] == "Completed", run["error"]
+    assert run["nodes"] == ["gang-0", "gang-1", "gang-2"]
+    log = gang.client.read(f"/runs/{run['id']}/files/azureml-logs/70_driver_log_0.txt")
+    assert b"heard 1,2" in log
+    assert {node["state"] for node in gang.nodes("gang")} == {"idle"}
+
+
+def test_metrics_of_all_ranks_are_merged_and_told_apart(gang: Submitter):
+    run = gang.ended(submit(gang, TALKS))
+    assert sorted(metric(gang, run["id"], "")) == [0, 1, 2]
+    assert metric(gang, run["id"], "?rank=2") == [2]
+
+
+def test_a_failed_rank_fails_the_run_and_is_named(gang: Submitter):
+    run = gang.ended(submit(gang, ONE_FAILS))
+    assert run["status"] == "Failed"
+    error = run["error"]["error"]
+    assert "rank 1 on node gang-1" in error["message"]
+    assert error["messageParameters"]["exit_code"] == "7"
+    assert "here is 1" in error["details"][0]["message"]
+
+
+def test_a_gang_is_canceled_on_every_node(gang: Submitter):
+    run_id = submit(gang, ONE_FAILS.replace("sys.exit(7)", "pass"))
+    gang.wait_for_output(run_id, "here is 0")
+    gang.cancel(run_id)
+    assert gang.ended(run_id)["status"] == "Canceled"
+    assert {node["run_id"] for node in gang.nodes("gang")} == {None}
+
+
+def test_a_gang_that_can_never_fit_is_refused_with_the_numbers(gang: Submitter):
+    definition = {"target": "gang", "command": "true", "nodeCount": 4, "communicator": "Mpi"}
+    submission = {"run_id": f"{gang.client.workspace}-large", "definition": definition}
+    refused = gang.client.refusal("POST", f"{gang.client.here}/experiments/moves/runs", submission)
+    assert refused["code"] == "invalid_argument"
+    assert "at most 3 on 'gang', got 4" in refused["problem"]
+
+
+def metric(gang: Submitter, run_id: str, query: str) -> list[int]:
+    head, _, payload = gang.client.read(f"/runs/{run_id}/metrics{query}").partition(b"\n")
+    [one] = json.loads(head)["metrics"]
+    assert (one["name"], one["type"]) == ("rank", "i")
+    return [int.from_bytes(payload[place : place + 8], "little") for place in range(0, len(payload), 8)]
