@@ -5,6 +5,7 @@ they were given: `ray stop` would end every Ray of the machine.
 """
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
@@ -20,6 +21,18 @@ from pathlib import Path
 from tests.processes import pids, words_of
 
 HEAD = "127.0.0.9"
+FAKE_HEAD = "f" * 51 + "0" * 5
+FAKE_HEAD_KIND = "ray.head.default"
+"""The id and the kind by which Ray's fake provider knows the head."""
+LISTS_OF_A_CONFIG = (
+    "cluster_synced_files",
+    "initialization_commands",
+    "setup_commands",
+    "head_setup_commands",
+    "worker_setup_commands",
+    "head_start_ray_commands",
+    "worker_start_ray_commands",
+)
 START_SECONDS = 60.0
 QUICK_HEALTH = {
     "RAY_health_check_initial_delay_ms": "0",
@@ -43,6 +56,7 @@ class RayCluster:
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_USAGE_STATS_ENABLED": "0",
         }
+        self._fake: dict[str, str] = {}
         self._started: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_head(self, *options: str) -> None:
@@ -50,6 +64,37 @@ class RayCluster:
         ports = ["--head", f"--port={self.port}", f"--ray-client-server-port={self.client_port}"]
         self._begin(HEAD, *ports, f"--temp-dir={self.folder}/t", "--include-dashboard=false", "--num-cpus=0", *options)
         self._await(HEAD)
+
+    def start_scaling_head(self, *, most: int, cpus: int, idle_seconds: float) -> None:
+        """A head whose autoscaler starts and ends raylets of this machine by itself, none at first."""
+        kinds = {
+            FAKE_HEAD_KIND: {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
+            "worker": {
+                "resources": {"CPU": cpus, "object_store_memory": 80_000_000},
+                "node_config": {},
+                "min_workers": 0,
+                "max_workers": most,
+            },
+        }
+        config = {
+            "cluster_name": "scaling",
+            "max_workers": most,
+            "provider": {"type": "fake_multinode", "use_node_id_as_ip": True, "gcs_address": self.address},
+            "available_node_types": kinds,
+            "head_node_type": FAKE_HEAD_KIND,
+            "upscaling_speed": 10.0,
+            "idle_timeout_minutes": idle_seconds / 60,
+            **{key: {} for key in ("auth", "docker", "file_mounts")},
+            **{key: [] for key in LISTS_OF_A_CONFIG},
+        }
+        file = self.folder / "autoscaling.yaml"  # JSON is YAML
+        file.write_text(json.dumps(config))
+        self._fake = {
+            "RAY_FAKE_CLUSTER": "1",
+            "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD,
+            "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+        }
+        self.start_head(f"--autoscaling-config={file}")
 
     def start_nodes(self, count: int, *, first: int = 2, cpus: int = 2, gpus: int = 0) -> list[str]:
         addresses = [f"127.0.0.{number}" for number in range(first, first + count)]
@@ -108,7 +153,7 @@ class RayCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=self.environment(QUICK_HEALTH),
+                env=self.environment({**QUICK_HEALTH, **self._fake}),
                 start_new_session=True,
             )
 
