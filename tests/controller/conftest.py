@@ -56,10 +56,13 @@ class Submitter:
     def ended(self, run_id: str) -> dict[str, Any]:
         return self.wait_for(run_id, "Completed", "Failed", "Canceled")
 
-    def wait_for_output(self, run_id: str, words: str) -> None:
-        """Returns once the script has printed these words."""
-        for line in self.client.lines(f"/runs/{run_id}/stream", timeout=60):
+    def wait_for_output(self, run_id: str, words: str, *, ranks: int = 1) -> None:
+        """Returns once the script has printed these words, on each of so many ranks."""
+        heard: set[int] = set()
+        for line in self.client.lines(f"/runs/{run_id}/stream{'?ranks=all' if ranks > 1 else ''}", timeout=60):
             if words in line.get("text", ""):
+                heard.add(line.get("rank", 0))
+            if len(heard) == ranks:
                 return
         raise AssertionError(f"{run_id} ended without printing {words!r}: {self.get(run_id)}")
 

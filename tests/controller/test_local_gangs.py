@@ -1,6 +1,10 @@
 """Runs on several nodes of this machine: real supervisors, plain scripts, no framework."""
 
 import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +36,18 @@ print(f"here is {rank}", flush=True)
 if rank == 1:
     sys.exit(7)
 time.sleep(600)
+"""
+GOES_ON = """
+import os, time
+rank = os.environ["RANK"]
+kept = os.path.join("outputs", "epoch-" + rank)
+if os.path.exists(kept):
+    print(f"goes on from epoch {open(kept).read()}", flush=True)
+else:
+    with open(kept, "w") as file:
+        file.write("3")
+    print("wrote epoch 3", flush=True)
+    time.sleep(600)
 """
 
 
@@ -76,6 +92,33 @@ def test_a_gang_is_canceled_on_every_node(gang: Submitter):
     gang.cancel(run_id)
     assert gang.ended(run_id)["status"] == "Canceled"
     assert {node["run_id"] for node in gang.nodes("gang")} == {None}
+
+
+def kill_supervisor(service: dict[str, Any], part: str) -> None:
+    told = Path(service["home"], "attempts", part, "supervisor.json").read_text()
+    os.kill(int(json.loads(told)["pid"]), signal.SIGKILL)
+
+
+def test_a_killed_supervisor_fails_the_run_with_the_node_named(gang: Submitter, service: dict[str, Any]):
+    run_id = submit(gang, GOES_ON, nodes=2)
+    gang.wait_for_output(run_id, "wrote epoch 3", ranks=2)
+    kill_supervisor(service, f"{run_id}.1-1")
+    run = gang.ended(run_id)
+    assert run["status"] == "Failed"
+    assert "gang-1" in run["error"]["error"]["message"]
+
+
+def test_a_run_that_lost_a_supervisor_goes_on_from_its_outputs(gang: Submitter, service: dict[str, Any]):
+    run_id = submit(gang, GOES_ON, nodes=2, variables={"RUNYARD_MAX_ATTEMPTS": "2"})
+    gang.wait_for_output(run_id, "wrote epoch 3", ranks=2)
+    kill_supervisor(service, f"{run_id}.1-1")
+    run = gang.ended(run_id)
+    assert run["status"] == "Completed", run["error"]
+    log = gang.client.read(f"/runs/{run_id}/files/azureml-logs/70_driver_log_0.txt").decode()
+    assert [line for line in log.splitlines() if "epoch" in line] == ["wrote epoch 3", "goes on from epoch 3"]
+    assert "attempt 2 of 2" in run["warnings"][0]
+    events = gang.client.get(f"/runs/{run_id}/events")["events"]
+    assert "restart" in {event["kind"] for event in events}
 
 
 def test_a_gang_that_can_never_fit_is_refused_with_the_numbers(gang: Submitter):
