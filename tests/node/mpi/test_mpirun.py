@@ -11,6 +11,7 @@ import pytest
 from runyard.errors import EngineError
 from runyard.node.mpi.launching import daemon_words, host_lines, require_open_mpi
 from runyard.node.mpi.outcome import Blame, blame
+from runyard.node.mpi.rank_starter import IN_RANK
 from tests.node.mpi.job import LAUNCHER_LOG, mpi_plan
 
 TELLS_VARIABLES = """
@@ -53,8 +54,9 @@ def test_each_rank_has_its_own_nodes_variables_folder_and_paths(start_job):
         assert variables["RUNYARD_RANK"] == variables["OMPI_COMM_WORLD_RANK"] == str(rank)
         assert variables["OMPI_COMM_WORLD_LOCAL_RANK"] == str(rank % 2)
         assert variables["OMPI_COMM_WORLD_SIZE"] == "4"
-        for name in ("DATA", "PYTHONPATH", "LD_LIBRARY_PATH", "RUNYARD_PART", "PATH"):
+        for name in ("DATA", "LD_LIBRARY_PATH", "RUNYARD_PART", "PATH"):
             assert variables[name] == node.variables()[name]
+        assert variables["PYTHONPATH"].split(":")[0] == node.variables()["PYTHONPATH"]
         assert folder == str(node.folder.work)
         of_node = node.plan.node
         assert arguments == [
@@ -96,6 +98,36 @@ def test_a_rank_that_fails_ends_the_job_and_is_named(start_job):
     job = start_job("{python}", "-c", fails)
     assert job.wait() == 3
     assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan) == Blame(rank=2, node=1, exit_code=3)
+
+
+def test_a_rank_that_raises_does_not_wait_for_the_others_who_wait_for_it(start_job):
+    """As mpi4py does it: MPI_Finalize when the interpreter ends."""
+    raises = "import atexit\natexit.register(print, 'its last words', flush=True)\nif mine.value == 1: 1 / 0\n"
+    finalizes = SUMS_RANKS.replace("mpi.MPI_Init", "ctypes.pythonapi.Py_AtExit(mpi.MPI_Finalize)\nmpi.MPI_Init")
+    waits_for_all = "mpi.MPI_Barrier(world)\n"
+    job = start_job("{python}", "-c", finalizes + raises + waits_for_all)
+    assert job.wait() == 1
+    assert blame(job.nodes[0].log(LAUNCHER_LOG), job.plan) == Blame(rank=1, node=0, exit_code=1)
+    assert rank_logs(job)[1].rstrip().endswith("ZeroDivisionError: division by zero\nits last words")
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.13"])
+def test_the_environments_own_customization_is_loaded_too(tmp_path, version, interpreter_of):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.was_customized = True", encoding="utf-8")
+    variables = {"PYTHONPATH": f"{IN_RANK}:{tmp_path}", "OMPI_COMM_WORLD_SIZE": "2"}
+    program = "import sys, sitecustomize; print(sys.was_customized, sitecustomize.__file__)"
+    command = [interpreter_of(version), "-c", program]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", str(tmp_path / "sitecustomize.py")]
+    assert done.stderr == ""
+
+
+def test_without_another_customization_nothing_is_said(interpreter_of):
+    for version in ("3.6", "3.13"):
+        variables = {"PYTHONPATH": IN_RANK, "OMPI_COMM_WORLD_SIZE": "2"}
+        command = [interpreter_of(version), "-c", "import sys; print([p for p in sys.path if 'in_rank' in p])"]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_a_killed_rank_ends_the_job_and_is_named(start_job):

@@ -12,6 +12,7 @@ if False:  # the module is slow to load
     from typing import Any
 
 NOT_STARTED = 127
+IN_RANK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "in_rank")
 
 
 def main(words: "list[str]") -> int:
@@ -24,6 +25,7 @@ def main(words: "list[str]") -> int:
             os.write(1, (line + "\n").encode())
     prefer_for_out_of_memory()
     os.environ["RUNYARD_RANK"] = rank
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), IN_RANK)))
     command = filled_in(words, node)
     try:
         os.chdir(node["work"])
