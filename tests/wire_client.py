@@ -5,6 +5,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,20 @@ class WireClient:
             for line in answer:
                 if line.strip():
                     yield json.loads(line)
+        finally:
+            connection.close()
+
+    @contextmanager
+    def half_sent(self, path: str, size: int) -> Iterator[http.client.HTTPConnection]:
+        """A PUT of which half of the body has gone."""
+        connection = self._connect()
+        connection.putrequest("PUT", PREFIX + path)
+        for name, value in self._headers({"content-length": str(size)}).items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        connection.send(bytes(size // 2))
+        try:
+            yield connection
         finally:
             connection.close()
 

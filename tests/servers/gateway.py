@@ -35,13 +35,17 @@ class Gateway:
         """The server has done what it was asked, and nobody hears of it."""
         self._losing.set()
 
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def break_off(self) -> None:
+        """Every connection ends; new ones can be made."""
         with self._lock:
             for stream in self._streams:
                 with contextlib.suppress(OSError):
                     stream.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.break_off()
         for thread in self._threads:
             thread.join()
 

@@ -1,5 +1,6 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,17 @@ def test_a_script_adopts_files_of_attempts_alone(client, store, tmp_path):
     (tmp_path / "a").write_text("a")
     refusal = script.refusal("POST", f"{store}/adopt", {"items": [[str(tmp_path / "a"), "x"]]})
     assert refusal["code"] == "invalid_argument"
+
+
+def test_slow_senders_hold_up_nobody_else(client, store):
+    size, senders = 1 << 20, 60
+    with ExitStack() as held:
+        connections = [
+            held.enter_context(client.half_sent(f"{store}/files/slow/{number}", size)) for number in range(senders)
+        ]
+        assert client.get(client.here)["name"] == client.workspace
+        assert client.get(f"{store}/files") == {"files": []}
+        for connection in connections:
+            connection.send(bytes(size - size // 2))
+        assert {connection.getresponse().status for connection in connections} == {200}
+    assert len(client.get(f"{store}/files")["files"]) == senders

@@ -1,11 +1,8 @@
 """A node's token does what its attempt needs, for as long as that attempt is the one of its run."""
 
-import http.client
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -171,7 +168,7 @@ class TestEnd:
     def test_an_upload_that_was_going_on_is_not_stored(self, client, node):
         store = f"{client.here}/datastores/{BLOBS}"
         size = 3 << 20
-        with _half_sent(node, f"{store}/files/out/late", size) as connection:
+        with node.half_sent(f"{store}/files/out/late", size) as connection:
             client.patch(f"/runs/{_mine(client)}", {"status": "Failed"})
             connection.send(bytes(size - size // 2))
             answer = connection.getresponse()
@@ -183,19 +180,3 @@ class TestEnd:
         for attempt in (f"{run_id}.2", f"{run_id}.", f"{run_id}.1-1", f"{run_id}.01", f"no-run-{run_id}.1"):
             stranger = client.with_token(Tokens(client.token).node_token(AttemptId(attempt)))
             assert stranger.ask("GET", f"{PREFIX}/runs/{run_id}/logs").status in (401, 409), attempt
-
-
-@contextmanager
-def _half_sent(client: WireClient, path: str, size: int) -> Iterator[http.client.HTTPConnection]:
-    """A PUT of which half of the body has gone."""
-    address = urlsplit(client.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
-    connection.putrequest("PUT", PREFIX + path)
-    connection.putheader("Authorization", f"Bearer {client.token}")
-    connection.putheader("Content-Length", str(size))
-    connection.endheaders()
-    connection.send(bytes(size // 2))
-    try:
-        yield connection
-    finally:
-        connection.close()
