@@ -30,7 +30,7 @@ def home(tmp_path):
         ask_agent(home, {"op": "exit"})
     for folder in attempt_folders(home):
         supervisor = folder.supervisor()
-        for process in {*carrying("RUNYARD_PART", folder.part), *filter(None, [supervisor])}:
+        for process in {*carrying("RUNYARD_PART", folder.part, home=home), *filter(None, [supervisor])}:
             process.send(signal.SIGKILL)
 
 

@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 from datetime import timedelta
 
 import pytest
@@ -173,3 +174,14 @@ def test_an_attempt_that_is_over_ends_its_processes_and_leaves_nothing(submit_to
     service.wait_for(lambda: not any(folder.root.exists() for folder in parts(home, 2)))
     assert not any(map(is_running, pids))
     assert service.journals == {}
+
+
+def test_a_run_of_the_same_name_in_another_home_is_left_alone(submit, service, home, tmp_path, engine):
+    variables = {**os.environ, "RUNYARD_PART": "run1.1", "RUNYARD_HOME": str(tmp_path / "another")}
+    with subprocess.Popen(["sleep", "600"], env=variables) as namesake:
+        ticket = submit(SLEEPS)
+        service.wait_for(lambda: service.report("running"))
+        engine.cancel(ticket, grace=timedelta(seconds=0))
+        service.ended()
+        assert namesake.poll() is None
+        namesake.kill()

@@ -1,6 +1,7 @@
 """What a part of a distributed run sets up beside its processes: ports, a network of its own, a door for launchers."""
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,7 @@ class Assembly:
         self._door: Door | None = None
         self._waiting_for_launch: list[tuple[Readable | int, Callable[[], None]]] = []
         self._launch: Launch | None = None
+        self._private_ports = folder.home / "ports" / plan.attempt_id
 
     def launch(self, prepared: Prepared, sdk: Path, run_errand: RunErrand) -> Launch | None:
         """What the processes are to be started with, once all nodes are ready; None where the part is to stop.
@@ -77,13 +79,15 @@ class Assembly:
             self._network.close()
         if self._ports is not None:
             self._ports.close()
+            if self._plan.node == 0:
+                shutil.rmtree(self._private_ports, ignore_errors=True)
         if self._is_mpi:
             clear_shared_memory(self._plan)
 
     def _get_ready(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
         is_private = plan.shares_files and not why_no_private_network()
-        self._ports = HeldPorts(home / "ports" / plan.attempt_id if is_private else home / "ports")
+        self._ports = HeldPorts(self._private_ports if is_private else home / "ports")
         if is_private and plan.node == 0:
             self._network = self._make_network(bare)
         if self._is_mpi:

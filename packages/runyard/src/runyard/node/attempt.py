@@ -46,7 +46,7 @@ class AttemptFolder:
         """Its node's own log is named after the node where the run has several: no two write one log of a run."""
         folder = cls(home, plan.part)
         if len(plan.nodes) > 1:
-            folder.node_log = folder.std / f"65_job_prep-{plan.here.name or plan.node}.txt"
+            folder.node_log = folder.std / f"65_job_prep-{plan.here.name.replace('/', '_') or plan.node}.txt"
         return folder
 
     def exists(self) -> bool:

@@ -80,8 +80,11 @@ def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
     return result
 
 
-def carrying(variable: str, value: str, spared: Iterable[int] = ()) -> set[ProcessId]:
-    """Living processes that were started with this environment variable, wherever they hang in the tree."""
+def carrying(variable: str, value: str, spared: Iterable[int] = (), *, home: Path | None = None) -> set[ProcessId]:
+    """Living processes that were started with this environment variable, wherever they hang in the tree.
+
+    Given a `home`, those of another home folder are left out: names of runs are unique in one only.
+    """
     wanted, left_out, result = f"{variable}={value}".encode(), {os.getpid(), *spared}, set()
     for found in _all():
         if found.pid in left_out or found.state in "ZX":
@@ -90,9 +93,15 @@ def carrying(variable: str, value: str, spared: Iterable[int] = ()) -> set[Proce
             environment = (_PROC / str(found.pid) / "environ").read_bytes()
         except OSError:
             continue
-        if wanted in environment.split(b"\0"):
+        variables = environment.split(b"\0")
+        if wanted in variables and (home is None or not _is_of_another(home, variables)):
             result.add(ProcessId(found.pid, found.started))
     return result
+
+
+def _is_of_another(home: Path, variables: list[bytes]) -> bool:
+    homes = [variable for variable in variables if variable.startswith(b"RUNYARD_HOME=")]
+    return bool(homes) and os.fsencode(f"RUNYARD_HOME={home}") not in homes
 
 
 def prefer_for_out_of_memory(pid: int) -> None:

@@ -108,16 +108,19 @@ class Launch:
         return with_ports(self.words.get(word, word), self.roster)
 
     def _run(self, command: list[str], variables: Mapping[str, str], output: IO[bytes]) -> int:
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder.work,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            preexec_fn=self.enter,
-        )
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder.work,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=self.enter,
+            )
+        except subprocess.SubprocessError as e:
+            raise OSError("the run's own network is gone") from e
         process.returncode = 0  # The event loop reaps it; Popen must not.
         prefer_for_out_of_memory(process.pid)
         return process.pid

@@ -81,6 +81,7 @@ class Supervisor:
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         lost = ends.failed("Running", message)
         lost.lost = True
+        self._background.begin_end()
         return self._data.finish(script_end or lost)
 
     def _try_to_live(self) -> Ending | None:

@@ -67,7 +67,7 @@ class ProcessTree:
             )
 
     def _tagged(self) -> set[ProcessId]:
-        return carrying(PART_VARIABLE, self._folder.part, self._spared())
+        return carrying(PART_VARIABLE, self._folder.part, self._spared(), home=self._folder.home)
 
     def _spared(self) -> set[int]:
         """The platform's own processes, which a script may have started: they serve other runs too. And what serves
