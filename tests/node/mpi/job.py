@@ -52,7 +52,6 @@ class Node:
         self.folder.make_room()
         self.orted: Callable[[list[str]], list[str]] = lambda words: daemon_words(plan, words, python, self.variables())
         self.daemons: list[int] = []
-        self.ended_by_door: list[int] = []
         self._write_rank_file()
         self.door = Door(plan, self.folder, self._start_daemon, self._end, loop.on_readable, loop.forget)
 
@@ -97,7 +96,6 @@ class Node:
         return pid
 
     def _end(self, pid: int) -> None:
-        self.ended_by_door.append(pid)
         for process in carrying("RUNYARD_TEST", str(self.folder.home)) & carrying("RUNYARD_PART", self.plan.part):
             process.send(signal.SIGKILL)
 
