@@ -22,5 +22,5 @@ def cluster() -> Iterator[RayCluster]:
         for name, value in started.variables.items():
             monkeypatch.setenv(name, value)
         started.start_head()
-        started.start_nodes(3)
+        started.start_nodes(3, gpus=2)
         yield started

@@ -1,0 +1,175 @@
+"""The parts of the Ray engine that need no Ray."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.engines.ray.address import parse_address, require_listener
+from runyard.engines.ray.names import GangName, parse_gang, service_id
+from runyard.engines.ray.node_home import claim_home
+from runyard.engines.ray.placements import Placement, Placements
+from runyard.engines.ray.sizes import bundle_of, check_gang, words_for
+from runyard.engines.ray.state import ClusterState, NodeKind, RayNode
+from runyard.engines.sites import read_vm_sizes
+from runyard.errors import EngineError, InvalidArgument
+from runyard.model.runs import AttemptId, RunId
+from runyard.node.fence import open_guard, parse_guard
+from runyard.node.processes import ProcessId, identify
+from runyard.planning.vm_sizes import BUILT_IN
+
+GB = 1024**3
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7:6379", "head.example.org:6379", "ray://head:10001", "[::1]:6379"])
+def test_both_forms_of_an_address_are_taken_as_they_are(address: str) -> None:
+    assert parse_address(f" {address} ") == address
+
+
+@pytest.mark.parametrize(
+    "address", ["", "head", "head:0", "head:99999", "http://head:1", "a b:1", "head:1\0", "auto", None]
+)
+def test_anything_else_is_refused_and_shown(address: str) -> None:
+    with pytest.raises(InvalidArgument, match="address is"):
+        parse_address(address)
+
+
+def test_an_address_where_nobody_listens_is_said_to_be_one() -> None:
+    with pytest.raises(EngineError, match=r"Nobody answers at 127\.0\.0\.9:1"):
+        require_listener("127.0.0.9:1")
+
+
+def test_a_gang_is_known_again_by_its_name_whatever_is_in_it() -> None:
+    name = GangName("0123456789ab", "a/b", "gpu cluster", "run_1/../x")
+    assert parse_gang(str(name)) == name
+    assert parse_gang("somebody/elses") is None
+
+
+def test_a_home_keeps_its_service_id_and_another_has_another(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert service_id(tmp_path / "one") == service_id(tmp_path / "one") != service_id(tmp_path / "two")
+
+
+def test_a_spoilt_service_id_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "service-id").write_text("../..")
+    assert len(service_id(tmp_path)) == 12
+
+
+def test_resources_come_before_the_vm_size_and_both_before_one_cpu() -> None:
+    assert bundle_of({"resources": {"cpu": 2, "gpu": None}, "vm_size": "STANDARD_NC6"}, BUILT_IN) == {"CPU": 2.0}
+    assert bundle_of({"vm_size": "STANDARD_NC6"}, BUILT_IN) == {"CPU": 6.0, "GPU": 1.0, "memory": 56.0 * GB}
+    assert bundle_of({}, BUILT_IN) == {"CPU": 1.0}
+    assert bundle_of({"resources": {"tpu": 4}}, BUILT_IN) == {"tpu": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "amount"), [("cpu", -1), ("cpu", "many"), ("gpu", 0.5), ("memory_gb", float("inf")), ("cpu", True)]
+)
+def test_an_amount_that_cannot_be_is_refused_by_its_name(name: str, amount: object) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        bundle_of({"resources": {name: amount}}, BUILT_IN)
+
+
+def a_state(*, autoscales: bool | None = False, kinds: tuple[NodeKind, ...] = (), nodes: int = 2) -> ClusterState:
+    made = tuple(RayNode(f"n{i}", f"10.0.0.{i}", f"n{i}", True, resources={"CPU": 4.0}) for i in range(nodes))
+    return ClusterState(made, (), autoscales, kinds)
+
+
+def test_a_gang_that_fits_passes_and_one_too_many_is_refused_with_the_numbers() -> None:
+    check_gang(2, {"CPU": 4.0}, a_state())
+    with pytest.raises(InvalidArgument, match=r"needs 3 nodes with 4 CPU each .* can give 2"):
+        check_gang(3, {"CPU": 4.0}, a_state())
+    with pytest.raises(InvalidArgument, match=r"1 node with 1 GPU, 2 GB each .* can give 0.*0 GPU, 0 GB"):
+        check_gang(1, {"GPU": 1.0, "memory": 2.0 * GB}, a_state())
+
+
+def test_what_an_autoscaler_can_start_counts_and_what_cannot_be_told_passes() -> None:
+    kinds = (NodeKind("large", {"CPU": 64.0}, 5),)
+    check_gang(5, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
+    with pytest.raises(InvalidArgument, match="can give 5"):
+        check_gang(6, {"CPU": 64.0}, a_state(autoscales=True, kinds=kinds))
+    check_gang(100, {"CPU": 64.0}, a_state(autoscales=None))
+    check_gang(100, {"CPU": 64.0}, a_state(autoscales=True))
+
+
+def test_sizes_are_told_in_words() -> None:
+    assert words_for({"CPU": 6.0, "GPU": 1.0, "memory": 56.0 * GB}) == "6 CPU, 1 GPU, 56 GB"
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("toml", "[TINY]\ncpu = 1\n"), ("json", '{"TINY": {"cpu": 1}}')])
+def test_the_operators_sizes_are_read_from_toml_and_json(tmp_path: Path, suffix: str, text: str) -> None:
+    file = tmp_path / f"sizes.{suffix}"
+    file.write_text(text)
+    assert bundle_of({"vm_size": "tiny"}, read_vm_sizes(file)) == {"CPU": 1.0}
+
+
+def test_a_file_of_sizes_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sizes.toml").write_text("= =")
+    with pytest.raises(InvalidArgument, match=r"sizes\.toml"):
+        read_vm_sizes(tmp_path / "sizes.toml")
+
+
+def test_placements_outlive_the_service_and_go_with_their_run(tmp_path: Path) -> None:
+    node = RayNode("id1", "10.0.0.1", "n1", True)
+    Placements(tmp_path / "p").keep(Placement(AttemptId("a/../b.1"), RunId("a/../b"), (node, node)))
+    again = Placements(tmp_path / "p")
+    found = again.find("a/../b.1")
+    assert found is not None
+    assert [part for part, _ in found.parts()] == ["a/../b.1", "a/../b.1-1"]
+    again.forget_others({RunId("a/../b")})
+    assert again.busy_nodes({RunId("a/../b")}) == {"id1"}
+    again.forget_others(set())
+    assert again.find("a/../b.1") is None
+
+
+def test_a_damaged_placement_is_none(tmp_path: Path) -> None:
+    (tmp_path / "r.1.json").write_text('{"run_id": "r"')
+    assert Placements(tmp_path).find("r.1") is None
+
+
+@pytest.fixture
+def raylet() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def guard_of(pid: int) -> ProcessId:
+    found = identify(pid)
+    assert found is not None
+    return found
+
+
+def test_nodes_of_one_address_have_homes_of_their_own_and_a_gone_one_leaves_its(
+    tmp_path: Path, raylet: subprocess.Popen[bytes]
+) -> None:
+    first, second = guard_of(raylet.pid), guard_of(os.getpid())
+    home = claim_home(tmp_path, "service", "10.0.0.1", first)
+    other = claim_home(tmp_path, "service", "10.0.0.1", second)
+    assert home != other
+    assert claim_home(tmp_path, "service", "10.0.0.1", first) == home
+    assert claim_home(tmp_path, "another", "10.0.0.1", first).parent != home.parent
+    raylet.kill()
+    raylet.wait()
+    assert claim_home(tmp_path, "service", "10.0.0.1", ProcessId(1, 1)) == home
+
+
+def test_no_address_leads_out_of_the_folder_of_nodes(tmp_path: Path) -> None:
+    home = claim_home(tmp_path, "../up", "/etc", guard_of(os.getpid()))
+    assert home.is_relative_to(tmp_path)
+    assert home.resolve().parent.parent == tmp_path.resolve()
+
+
+def test_a_guard_is_no_later_process_with_its_number(raylet: subprocess.Popen[bytes]) -> None:
+    real = guard_of(raylet.pid)
+    assert open_guard(ProcessId(real.pid, real.started + 1)) is None
+    descriptor = open_guard(real)
+    assert descriptor is not None
+    os.close(descriptor)
+    with pytest.raises(ValueError, match="invalid literal"):
+        parse_guard("raylet")
