@@ -3,7 +3,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from runyard.controller.parts import Parts
 from runyard.controller.reports import Reports
-from runyard.controller.starting import Starting
+from runyard.controller.starting import NOT_STARTED, Starting
 from runyard.controller.watching import Sighting, Watch
 from runyard.errors import Conflict, EngineError, NotFound
 from runyard.model.parts import PartState
@@ -63,7 +63,8 @@ class Recovery:
     def _give_up(self, run: RunRecord, lost: Sighting) -> RunRecord:
         if run.status is _S.PREPARING and lost.phase is PartPhase.GONE and self._starting.may_prepare_again(run):
             return self._starting.prepare_elsewhere(run)
-        return self._reports.lose(run.id, run.ticket, lost.node, lost.why or _LEFT_ALONE)
+        known = run.message if run.message.startswith(NOT_STARTED) else _LEFT_ALONE
+        return self._reports.lose(run.id, run.ticket, lost.node, lost.why or known)
 
     def _prepared_or_prepare(self, run: RunRecord) -> RunRecord:
         """The supervisor may have ended well, and its report have been all that was missing."""

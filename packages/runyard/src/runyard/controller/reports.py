@@ -155,7 +155,7 @@ class Reports:
     def _ended(self, run: RunRecord, report: Report) -> RunRecord:
         """What was delivered is on disk, and its nodes are free, before the run is seen to have ended."""
         self._logs.seal(run.id)
-        if run.nodes:
+        if run.nodes or run.status is RunStatus.QUEUED:  # a pool may be getting nodes for it
             self._places.release(run)
         restart = restart_after(run, report)
         if restart is not None:

@@ -13,6 +13,8 @@ from runyard.services.places import UNMANAGED_TARGETS, Places
 
 _S = RunStatus
 _MOST_PREPARATIONS = 5
+NOT_STARTED = "Not started yet."
+"""Begins the message of a run whose engine would not take it, with the reason after it."""
 Fail = Callable[[RunId, RunyardError], None]
 
 
@@ -88,7 +90,7 @@ class Starting:
             if self._places.is_at_home(run):
                 self._fail(run.id, error)
             else:  # a cluster elsewhere comes back: the next sweep finds the attempt lost and starts it
-                self._runs.update(run.id, message=f"Not started yet. {error}")
+                self._runs.update(run.id, message=f"{NOT_STARTED} {error}")
         except RunyardError as error:
             self._fail(run.id, error)
 
