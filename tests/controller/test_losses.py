@@ -244,6 +244,14 @@ def test_a_supervisor_that_was_killed_counts_as_a_lost_node(stage: Stage):
     assert "r1.2" in stage.engine.plans
 
 
+def test_all_runs_without_a_cluster_are_started_again(stage: Stage):
+    for name in ("r1", "r2"):
+        stage.run(nodes=1, target="local", run_id=name, RUNYARD_MAX_ATTEMPTS="2")
+        stage.tell("ended", attempt=f"{name}.1", outcome="failed", lost=True)
+    stage.controller.sweep()
+    assert {"r1.2", "r2.2"} <= stage.engine.plans.keys()
+
+
 def test_a_port_that_a_stranger_took_is_worth_two_more_tries(stage: Stage):
     stage.run()
     taken = {"outcome": "failed", "error": {"code": "PortTaken", "message": "Port 6105 was taken."}}

@@ -2,6 +2,7 @@ import contextlib
 import queue
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -102,41 +103,56 @@ class Controller:
         self.wake()
 
     def _work(self) -> None:
+        next_sweep = time.monotonic()
         while not self._is_stopping:
-            woken = self._next_woken()
+            woken = self._next_woken(next_sweep - time.monotonic())
             if self._is_stopping:
                 return
             try:
                 for run_id in woken:
                     if run_id is not None:
                         self.advance(run_id)
-                if not woken or None in woken:
+                if time.monotonic() >= next_sweep:
+                    next_sweep = time.monotonic() + _SWEEP_SECONDS
                     self.sweep()
+                elif None in woken:
+                    self._serve(self._started_by_us())
             except Exception:  # this thread must live on: the next sweep tries again
                 traceback.print_exc(file=sys.stderr)
 
-    def _next_woken(self) -> Sequence[RunId | None]:
-        """All that somebody waits for, each once; none when it is time to look at everything."""
+    def _next_woken(self, seconds: float) -> Sequence[RunId | None]:
+        """All that somebody waits for, each once; none when that many seconds have passed."""
         woken: dict[RunId | None, None] = {}
         with contextlib.suppress(queue.Empty):
-            woken[self._woken.get(timeout=_SWEEP_SECONDS)] = None
+            woken[self._woken.get(timeout=max(0.0, seconds))] = None
             while True:
                 woken[self._woken.get_nowait()] = None
         return list(woken)
 
     def sweep(self) -> None:
         """Look at every unfinished run and every cluster."""
-        unfinished = [run for run in self._runs.unfinished() if not run.is_interactive]
+        unfinished = self._started_by_us()
         self._stopping.cancel_untold(unfinished)
         if self._recovery.look(unfinished):
-            self.wake()
-        self._places.resize({run.id for run in unfinished})
-        for run in unfinished:
-            if run.status is _S.NOT_STARTED:
-                self.advance(run.id)
-        for run in {(run.workspace, run.target): run for run in unfinished if run.status is _S.QUEUED}.values():
-            self.advance(run.id)
+            unfinished = self._started_by_us()
+        self._serve(unfinished)
         self._look_around()
+
+    def _serve(self, unfinished: Sequence[RunRecord]) -> None:
+        """Have waiting runs go on, and clusters the nodes that they should have."""
+        self._places.resize({run.id for run in unfinished})
+        served: set[tuple[str, str]] = set()
+        for run in unfinished:
+            has_queue = run.status is _S.QUEUED and run.target not in UNMANAGED_TARGETS
+            if run.status not in (_S.NOT_STARTED, _S.QUEUED) or (has_queue and (run.workspace, run.target) in served):
+                continue
+            self.advance(run.id)
+            if has_queue:  # all that wait for the cluster were looked at with the first
+                served.add((run.workspace, run.target))
+
+    def _started_by_us(self) -> Sequence[RunRecord]:
+        """The unfinished runs, but for those whose process is not ours."""
+        return [run for run in self._runs.unfinished() if not run.is_interactive]
 
     def advance(self, run_id: RunId) -> None:
         """Take the next step of a run that waits for one."""
