@@ -45,7 +45,7 @@ def end_all_parts(home: Path) -> None:
     for process in [*supervisors, *_children(), *below]:
         process.send(signal.SIGKILL)
     ends_at = time.monotonic() + _MOST_SECONDS
-    while (left := _left([folder.part for folder in folders])) and time.monotonic() < ends_at:
+    while (left := _left(home, [folder.part for folder in folders])) and time.monotonic() < ends_at:
         for process in left:
             process.send(signal.SIGKILL)
         time.sleep(_LOOK_AGAIN_SECONDS)
@@ -56,6 +56,6 @@ def _children() -> set[ProcessId]:
     return descendants(os.getpid())
 
 
-def _left(parts: list[str]) -> set[ProcessId]:
-    tagged = {process for part in parts for process in carrying(PART_VARIABLE, part)}
+def _left(home: Path, parts: list[str]) -> set[ProcessId]:
+    tagged = {process for part in parts for process in carrying(PART_VARIABLE, part, home=home)}
     return tagged | descendants(os.getpid())

@@ -84,7 +84,7 @@ class Bridge:
 def _wrapped(address: str, error: Exception) -> RunyardError:
     if isinstance(error, RunyardError):
         return error
-    words = str(error)
+    words = f"{error} {error.__cause__}"
     if "AuthToken" in words or "AuthenticationError" in words:
         return EngineError(
             f"The Ray cluster at {address} wants a token that the service does not have.",
