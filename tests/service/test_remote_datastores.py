@@ -36,7 +36,8 @@ def store(client: WireClient, asked: dict[str, Any]) -> str:
 
 def test_a_file_comes_back_as_it_was_put(client, store):
     data = bytes(range(256)) * 40_000
-    assert client.put(f"{store}/files/a/b.bin", data) == {"size": len(data)}
+    stored = client.put(f"{store}/files/a/b.bin", data)
+    assert (stored["path"], stored["size"]) == ("a/b.bin", len(data))
     assert client.read(f"{store}/files/a/b.bin") == data
     assert client.ask("GET", f"{PREFIX}{store}/files/a/b.bin", range="bytes=7-8").body == data[7:9]
     assert client.ask("HEAD", f"{PREFIX}{store}/files/a/b.bin").headers["content-length"] == str(len(data))

@@ -108,7 +108,7 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
     made = data.datasets.save(
         "vision", NewDataset("x", {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]})
     )
-    access = data.attempt_data.of_dataset(made)
+    access = data.attempt_data.of_dataset(made, is_apart=True)
     assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
 
 
