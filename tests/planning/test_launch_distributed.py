@@ -1,6 +1,7 @@
 """What scripts rely on in distributed plans, beyond what the golden files show."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -214,3 +215,35 @@ def test_gpus_that_a_pool_gave_are_used_by_all_nodes_or_by_none():
     lacking = given_gpus(wanted, [("0",), ()])
     assert (lacking.per_node, "1 of 2 nodes have no GPU" in lacking.notice) == (((), ()), True)
     assert given_gpus({"runyard": {"estimator": {"use_gpu": False}}}, [("0",)]).per_node == ((),)
+
+
+@pytest.mark.parametrize(
+    "a_distributed_run",
+    [partial(tensorflow, "1.13", 2, 1), partial(torch, "Gloo", 2), partial(mpi, 2, 1)],
+    ids=["tensorflow", "torch", "mpi"],
+)
+def test_processes_do_not_ask_the_proxy_for_one_another(a_distributed_run):
+    given = {"http_proxy": "http://p:1", "NO_PROXY": "intra.net"}
+    plan = on_nodes(a_distributed_run(environment={"environmentVariables": given}), 2)
+    found = [process.env for process in processes(plan)] + [node.env for node in plan.nodes if node.ranks]
+    for env in found:
+        assert env["no_proxy"] == env["NO_PROXY"] == "intra.net,127.0.3.2,127.0.3.3"
+
+
+@pytest.mark.parametrize(
+    ("given", "planned"),
+    [
+        ({}, {}),
+        ({"no_proxy": "intra.net"}, {"no_proxy": "intra.net"}),
+        ({"HTTPS_PROXY": "http://p:1", "no_proxy": "*"}, {"no_proxy": "*", "NO_PROXY": "*"}),
+        (
+            {"grpc_proxy": "http://p:1", "no_grpc_proxy": "a"},
+            dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.3.2,127.0.3.3") | {"no_grpc_proxy": "a,127.0.3.2,127.0.3.3"},
+        ),
+    ],
+    ids=["no proxy", "only exceptions", "exceptions for all", "a proxy for grpc alone"],
+)
+def test_what_proxies_are_not_asked_for_stays_as_it_was_given(given, planned):
+    plan = on_nodes(tensorflow("1.13", 2, 1, environment={"environmentVariables": given}), 2)
+    env = processes(plan)[0].env
+    assert {name: value for name, value in env.items() if name.lower().startswith("no_")} == planned

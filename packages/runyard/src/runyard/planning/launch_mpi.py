@@ -8,7 +8,7 @@ from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import gpu_variables, is_loopback, loopback_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables, is_loopback, loopback_variables, user_variables
 
 MASTER_PORT = 6105
 # mpirun gives all nodes the same words, but each has its own interpreter and files: they are in its variables.
@@ -32,6 +32,7 @@ def _node(definition: Mapping[str, Any], found: Resources, asked: Distribution, 
     gpus = found.gpus_of(node)
     variables = {
         **user_variables(definition),
+        **direct_variables(definition, found.addresses),
         **gpu_variables(gpus),
         **loopback_variables(found.addresses),
         **_master_variables(found, asked),

@@ -10,7 +10,7 @@ from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import gpu_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables, user_variables
 
 _FIRST_PORT = 2222
 _PINNED = re.compile(r"(?i)tensorflow(?:[-_](?:cpu|gpu|intel))?\s*(?:\[[^\]]*\])?\s*[=~]=+\s*(\d+)")
@@ -92,6 +92,7 @@ def _node(
             command=command_of(definition),
             env={
                 **user_variables(definition),
+                **direct_variables(definition, found.addresses),
                 **gpu_variables(() if task.type == "ps" else gpus),
                 "TF_CONFIG": _tf_config(cluster, task),
             },

@@ -7,7 +7,7 @@ from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import DRIVER_LOG, command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import gpu_variables, loopback_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables, loopback_variables, user_variables
 
 MASTER_PORT = 6105
 
@@ -35,6 +35,7 @@ def _node(definition: Mapping[str, Any], found: Resources, counts: list[int], no
     gpus = found.gpus_of(node)
     shared = {
         **user_variables(definition),
+        **direct_variables(definition, found.addresses),
         **gpu_variables(gpus),
         **loopback_variables(found.addresses),
         **_world(found, counts, node),

@@ -14,6 +14,7 @@ _FROM_SUBMITTER = frozenset(
     | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"}
 )
 _FOR_INSTALLERS = ("PIP_", "UV_")
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "grpc_proxy"})
 _LONGEST_LIFE_SECONDS = 30 * 24 * 3600
 
 
@@ -89,6 +90,25 @@ def loopback_variables(addresses: Sequence[str]) -> dict[str, str]:
         "NCCL_SOCKET_IFNAME": "lo",
         "NCCL_IB_DISABLE": "1",
         "TP_SOCKET_IFNAME": "lo",
+    }
+
+
+def direct_variables(definition: Mapping[str, Any], addresses: Sequence[str]) -> dict[str, str]:
+    """Processes of a run reach one another directly, whatever proxy leads to the world: gRPC, and so TensorFlow, would
+    ask it for them."""
+    given = {**submitter_variables(definition), **user_variables(definition)}
+    if not any(name.lower() in _PROXIES for name in given):
+        return {}
+    spared = {
+        "no_proxy": given.get("no_proxy") or given.get("NO_PROXY", ""),
+        "NO_PROXY": given.get("NO_PROXY") or given.get("no_proxy", ""),
+    }
+    if given.get("no_grpc_proxy"):  # Where it is set, gRPC does not look at the others.
+        spared["no_grpc_proxy"] = given["no_grpc_proxy"]
+    # "*" spares everything, but only alone.
+    return {
+        name: value if value.strip() == "*" else ",".join(filter(None, (value, *dict.fromkeys(addresses))))
+        for name, value in spared.items()
     }
 
 
