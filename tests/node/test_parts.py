@@ -60,6 +60,12 @@ def test_nodes_start_only_when_all_are_ready_and_know_each_others_ports(submit_t
     assert max(states.index(("ready", 0)), states.index(("ready", 1))) < states.index(("running", 0))
 
 
+def test_a_single_process_gets_the_port_that_it_is_to_bind(submit_to_nodes, service):
+    submit_to_nodes(TELLS_WHERE, [a_rank(0, PORT="<port:0:first>")], ports=((PortWish("first", 24222),),))
+    service.all_ended(1)
+    assert rank_log(service, 0).split()[3].isdigit()
+
+
 def test_the_rank_that_fails_is_named_and_the_others_are_ended(submit_to_nodes, service, tmp_path):
     go = tmp_path / "go"
     submit_to_nodes(BY_RANK, [a_rank(0, str(go), "1")], [a_rank(1, str(go), "1")])

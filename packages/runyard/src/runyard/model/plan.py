@@ -142,8 +142,8 @@ class LaunchPlan:
 
     @property
     def is_distributed(self) -> bool:
-        """Whether several processes share the run."""
-        return len(self.nodes) > 1 or len(self.here.processes) > 1 or bool(self.here.ranks)
+        """Whether its processes speak with one another, be it a single one that serves itself."""
+        return len(self.nodes) > 1 or len(self.here.processes) > 1 or bool(self.here.ranks or self.here.ports)
 
 
 def part_name(attempt_id: AttemptId, node: int) -> str:
