@@ -51,9 +51,7 @@ def serve(
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Be reached by other machines too; 0.0.0.0 for any way in.")
     ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The certificate, in PEM form.")
-    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, in PEM form.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
     no_tls: Annotated[bool, typer.Option("--no-tls", help="Listen for others without encryption.")] = False,
 ) -> None:
