@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runyard.engines.ray.address import parse_address, require_listener
+from runyard.engines.ray.engine import RayEngine
 from runyard.engines.ray.names import GangName, parse_gang, service_id
 from runyard.engines.ray.node_home import claim_home
 from runyard.engines.ray.placements import Placement, Placements
@@ -20,6 +22,7 @@ from runyard.model.runs import AttemptId, RunId
 from runyard.node.fence import open_guard, parse_guard
 from runyard.node.processes import ProcessId, identify
 from runyard.planning.vm_sizes import BUILT_IN
+from runyard.ports.engine import Observed, PartPhase, ticket_for
 
 GB = 1024**3
 
@@ -173,3 +176,53 @@ def test_a_guard_is_no_later_process_with_its_number(raylet: subprocess.Popen[by
     os.close(descriptor)
     with pytest.raises(ValueError, match="invalid literal"):
         parse_guard("raylet")
+
+
+class SilentNodes:
+    """A cluster, some of whose nodes do not answer; `leaves` go between the first look and the second."""
+
+    def __init__(self, *silent: str, leaves: tuple[str, ...] = ()) -> None:
+        self.link = self
+        self.address = "10.0.0.9:6379"
+        self._silent, self._leaves, self._looks = silent, leaves, 0
+
+    def away_seconds(self) -> float:
+        return 0.0
+
+    def look(self) -> ClusterState:
+        self._looks += 1
+        state = a_state()
+        if self._looks == 1:
+            return state
+        return replace(state, nodes=tuple(replace(n, is_alive=n.id not in self._leaves) for n in state.nodes))
+
+    def ask(self, requests: list[tuple[RayNode, dict]]) -> list[dict | EngineError]:
+        return [
+            EngineError(f"{node.id} is silent")
+            if node.id in self._silent
+            else {"phases": dict.fromkeys(request["parts"], "alive")}
+            for node, request in requests
+        ]
+
+
+def observed(cluster: SilentNodes, folder: Path) -> list[Observed]:
+    placements = Placements(folder)
+    placements.keep(Placement(AttemptId("r.1"), RunId("r"), a_state().nodes))
+    engine = RayEngine(cluster, placements, dict)
+    return list(engine.observe([ticket_for("r.1", 2)])[ticket_for("r.1", 2)])
+
+
+def test_a_silent_node_that_ray_still_has_is_no_loss_and_hides_no_other(tmp_path: Path) -> None:
+    seen = observed(SilentNodes("n1"), tmp_path)
+    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.ALIVE]
+    assert seen[1].why == "n1 is silent"
+
+
+def test_a_silent_node_that_ray_has_given_up_meanwhile_is_gone(tmp_path: Path) -> None:
+    seen = observed(SilentNodes("n1", leaves=("n1",)), tmp_path)
+    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.GONE]
+
+
+def test_nothing_is_said_when_no_node_answers(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="is silent"):
+        observed(SilentNodes("n0", "n1"), tmp_path)

@@ -52,11 +52,16 @@ class RayEngine:
             why = f"The Ray cluster at {self._cluster.link.address} has not answered for {_AWAY_SECONDS:.0f} s."
             return {ticket: _all_gone(placement, why) for ticket, placement in placements.items()}
         state = self._cluster.look()
-        phases = self._phases(state, [found for found in placements.values() if found is not None])
+        seen, silent = self._ask_phases(state, [found for found in placements.values() if found is not None])
+        if silent:  # perhaps it left between the two questions
+            state = self._cluster.look()
+            still_silent = [error for node_id, error in silent.items() if _is_alive(state, node_id)]
+            if still_silent and not seen:
+                raise still_silent[0]
         return {
             ticket: [Observed(PartPhase.LOST)]
             if placement is None
-            else [_observed(state, node, phases.get(part)) for part, node in placement.parts()]
+            else [_observed(state, node, seen.get(part), silent.get(node.id)) for part, node in placement.parts()]
             for ticket, placement in placements.items()
         }
 
@@ -93,8 +98,10 @@ class RayEngine:
         self._placements.keep(placement)
         return placement
 
-    def _phases(self, state: ClusterState, placements: Sequence[Placement]) -> dict[str, PartPhase]:
-        """Of the parts on nodes that are there. Raises EngineError when one of those nodes does not answer."""
+    def _ask_phases(
+        self, state: ClusterState, placements: Sequence[Placement]
+    ) -> tuple[dict[str, PartPhase], dict[str, EngineError]]:
+        """Of the parts on nodes that are there; and, by node, why one did not answer. It must not hide the others."""
         by_node: dict[str, list[str]] = defaultdict(list)
         places: dict[str, RayNode] = {}
         for placement in placements:
@@ -103,22 +110,30 @@ class RayEngine:
                     by_node[node.id].append(part)
                     places[node.id] = node
         asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
-        found: dict[str, PartPhase] = {}
-        for answer in self._cluster.ask(asked) if asked else ():
+        seen: dict[str, PartPhase] = {}
+        silent: dict[str, EngineError] = {}
+        for (node, _), answer in zip(asked, self._cluster.ask(asked) if asked else (), strict=True):
             if isinstance(answer, EngineError):
-                raise answer
-            found.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
-        return found
+                silent[node.id] = answer
+            else:
+                seen.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
+        return seen, silent
 
 
 def _is_there(state: ClusterState, node: RayNode) -> bool:
-    found = state.node(node.id)
+    return _is_alive(state, node.id)
+
+
+def _is_alive(state: ClusterState, node_id: str) -> bool:
+    found = state.node(node_id)
     return found is not None and found.is_alive
 
 
-def _observed(state: ClusterState, node: RayNode, phase: PartPhase | None) -> Observed:
+def _observed(state: ClusterState, node: RayNode, phase: PartPhase | None, silence: EngineError | None) -> Observed:
     if phase is not None:
         return Observed(phase)
+    if silence is not None and _is_there(state, node):
+        return Observed(PartPhase.ALIVE, silence.problem)  # Ray has the node: not to answer is no sign of loss
     known = state.node(node.id)
     said = f" Ray says: {known.why}" if known is not None and known.why else ""
     return Observed(PartPhase.GONE, f"Node {node.name} ({node.address}) has left the Ray cluster.{said}")
