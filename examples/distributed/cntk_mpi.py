@@ -19,7 +19,7 @@ args = parser.parse_args()
 run = Run.get_context()
 rank, size = C.Communicator.rank(), C.Communicator.num_workers()
 images, labels = share(*load_training(args.data_folder), rank=rank, size=size)
-print("Worker", rank, "of", size, "trains with", len(images), "images")
+print("Rank", rank, "of", size, "trains with", len(images), "images")
 
 features, target = C.input_variable(784), C.input_variable(10)
 network = C.layers.Sequential(

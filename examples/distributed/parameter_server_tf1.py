@@ -42,6 +42,8 @@ with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device="/j
     global_step = tf.train.get_or_create_global_step()
     step = tf.train.GradientDescentOptimizer(args.learning_rate).minimize(loss, global_step=global_step)
 
+# A worker has to do with the parameter servers alone: it need not wait for the other workers to start or to end.
+config.device_filters.extend(["/job:ps", "/job:worker/task:%d" % index])
 # By default a worker looks only every 30 s whether the first one has initialized the variables.
 supervisor = tf.train.Supervisor(
     is_chief=is_chief, logdir="outputs/model" if is_chief else None, global_step=global_step, recovery_wait_secs=1)
@@ -59,3 +61,4 @@ with supervisor.managed_session(server.target, config=config) as session:
         reached = float(session.run(accuracy, {images: test_x, labels: test_y}))
         run.log("accuracy", reached)
         print("Accuracy: {:.4f}".format(reached))
+        supervisor.saver.save(session, supervisor.save_path, global_step=global_step)

@@ -27,10 +27,10 @@ def environment(tmp_path_factory):
 def submit(environment, tmp_path):
     """Run an example's submit.py as a user does; return what it printed."""
 
-    def submit_example(name):
+    def submit_example(name, *arguments):
         script = REPOSITORY / "examples" / name / "submit.py"
         done = subprocess.run(
-            [sys.executable, script],
+            [sys.executable, script, *arguments],
             cwd=tmp_path,
             env=environment,
             stdout=subprocess.PIPE,
@@ -43,3 +43,16 @@ def submit(environment, tmp_path):
         return done.stdout
 
     return submit_example
+
+
+@pytest.fixture
+def runyard(environment):
+    """Run the command line; return what it printed."""
+
+    def command(*words):
+        done = subprocess.run(
+            [RUNYARD, *words], env=environment, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout
+
+    return command

@@ -1,12 +1,6 @@
-import ast
-
 import pytest
 
-
-def last_value(printed, metric):
-    line = next(line for line in printed.splitlines() if line.startswith("Metrics: "))
-    value = ast.literal_eval(line.removeprefix("Metrics: "))[metric]
-    return value[-1] if isinstance(value, list) else value
+from tests.frameworks.printed import last_value
 
 
 def test_the_scikit_learn_example_trains_and_registers_its_model(submit):
