@@ -139,3 +139,11 @@ def test_a_node_without_open_mpi_says_what_to_install(submit_mpi, service):
     submit_mpi(TELLS_RANK, env={"PATH": "/nonexistent"})
     ended = service.all_ended(2)
     assert "apt-get install openmpi-bin" in ended[0]["error"]["message"]
+
+
+def test_ranks_that_hang_on_every_node_leave_their_stacks(submit_mpi, service):
+    submit_mpi("import time\ndef waits_for_ever():\n    time.sleep(600)\nwaits_for_ever()\n", max_seconds=4)
+    ended = service.all_ended(2)
+    assert [report["outcome"] for report in ended] == ["canceled", "canceled"]
+    for rank in range(2):
+        assert "waits_for_ever (train.py:3)" in rank_log(service, rank)

@@ -39,7 +39,10 @@ def place_files(
 
 
 def _fetch_all(missing: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:
-    lanes = [missing[start::_CONNECTIONS] for start in range(min(_CONNECTIONS, len(missing)))]
+    if len(missing) <= _CONNECTIONS:
+        _fetch(missing, connect)  # a thread costs as much as some files
+        return
+    lanes = [missing[start::_CONNECTIONS] for start in range(_CONNECTIONS)]
     with ThreadPoolExecutor(max_workers=len(lanes)) as at_once:
         for done in [at_once.submit(_fetch, lane, connect) for lane in lanes]:
             done.result()
