@@ -4,7 +4,13 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
+from runyard.blobs.logs import FileLogStore
+from runyard.model.parts import Part, PartState
+from runyard.model.runs import attempt_id
 from runyard.services.rank_logs import rank_logs, streamed_log
+from runyard.services.ranks import Ranks
+from runyard.stores.sql import open_stores
+from runyard.testing.records import AT, a_run
 from tests.wire_client import PREFIX
 
 FIRST, SECOND = "azureml-logs/70_driver_log_0.txt", "azureml-logs/70_driver_log_1.txt"
@@ -76,6 +82,17 @@ def test_ranks_are_known_by_their_logs_where_no_node_tells(client, run):
     for log in (SECOND, FIRST, LAUNCHER):
         write(client, run, log, b"x\n")
     assert [(one["rank"], one["log"]) for one in client.get(f"/runs/{run}/ranks")["ranks"]] == [(0, FIRST), (1, SECOND)]
+
+
+def test_a_node_that_only_serves_the_others_is_said_to_run(tmp_path):
+    stores = open_stores(f"sqlite:///{tmp_path}/runyard.db")
+    run = a_run("r1", nodes=("gang-0", "gang-1"), attempt=1)
+    stores.runs.create(run)
+    for node, state in enumerate((PartState.RUNNING, PartState.DONE)):
+        stores.parts.put(Part(attempt_id(run.id, 1), node, state, AT))
+    nodes = Ranks(stores.runs, stores.parts, FileLogStore(tmp_path / "logs")).of(run.id).nodes
+    stores.close()
+    assert [(node.name, node.state) for node in nodes] == [("gang-0", "running"), ("gang-1", "running")]
 
 
 def test_parameter_servers_are_numbered_after_the_workers():

@@ -2,13 +2,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.model.parts import Part
+from runyard.model.parts import Part, PartState
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
 from runyard.planning.distribution import Kind, kind_of
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import PartStore, RunStore
 from runyard.services.rank_logs import RankLog, rank_logs
 
+_STATES = {**{state: state.value for state in PartState}, PartState.DONE: PartState.RUNNING.value}
 _SINGLE_STATES = {RunStatus.STARTING: "ready", RunStatus.RUNNING: "running", RunStatus.FINALIZING: "running"}
 
 
@@ -20,7 +21,7 @@ class NodeOfRun:
     name: str
     address: str
     state: str
-    """As `PartState`; "preparing" before the node said anything."""
+    """preparing, ready, running or ended. A node that has no more to do than serve the others runs as they do."""
     outcome: str
     exit_code: int | None
     signal: int | None
@@ -86,7 +87,7 @@ def _node(run: RunRecord, names: Sequence[str], node: int, part: Part | None) ->
         node=node,
         name=name,
         address=str(facts.get("address") or ""),
-        state=part.state.value if part else "preparing",
+        state=_STATES[part.state] if part else "preparing",
         outcome=str(facts.get("outcome") or ""),
         exit_code=facts.get("exit_code"),
         signal=facts.get("signal"),
