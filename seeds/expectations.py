@@ -18,24 +18,34 @@ class Expectation:
     metric: str | None = None
     at_least: float | None = None  # the last value of the metric
     count: int | None = None  # how many values the metric has
+    different: int | None = None  # how many of its values differ from one another
     files: tuple[str, ...] = ()  # that exist in the page's folder
+    logs: tuple[str, ...] = ()  # of each run, with something in them
 
     def check(self, runs: Sequence[Any], folder: Path) -> None:
         """Raise Unmet unless it holds for the runs that the block submitted and the page's folder."""
         for name in self.files:
             if not (folder / name).is_file():
                 raise Unmet(f"The block should have left the file {name}.")
-        if self.metric is None:
-            return
-        if not runs:
-            raise Unmet(f"The block submitted no run that could have logged {self.metric!r}.")
+        if not runs and (self.metric is not None or self.logs):
+            raise Unmet(f"The block submitted no run that could have left {self.metric or self.logs!r}.")
         for run in runs:
-            self._check_metric(run.id, run.get_metrics().get(self.metric))
+            self._check_logs(run)
+            if self.metric is not None:
+                self._check_metric(run.id, run.get_metrics().get(self.metric))
+
+    def _check_logs(self, run: Any) -> None:
+        texts = run.get_details_with_logs()["logFiles"] if self.logs else {}
+        for name in self.logs:
+            if not texts.get(name):
+                raise Unmet(f"Run {run.id} has no text in {name}; its logs are {', '.join(sorted(texts))}.")
 
     def _check_metric(self, run_id: str, value: Any) -> None:
         values = value if isinstance(value, list) else [] if value is None else [value]
         if self.count is not None and len(values) != self.count:
             raise Unmet(f"Run {run_id} logged {self.metric!r} {len(values)} times, not {self.count}.")
+        if self.different is not None and len(set(values)) != self.different:
+            raise Unmet(f"Run {run_id} logged {self.metric!r} {value}: not {self.different} different values.")
         if self.at_least is not None and (not values or values[-1] < self.at_least):
             raise Unmet(f"Run {run_id} reached {self.metric!r} {value}, not {self.at_least}.")
 
@@ -45,6 +55,7 @@ def read_expectations(page: str, file: Path = FILE) -> dict[int, list[Expectatio
     found: dict[int, list[Expectation]] = {}
     for row in tomllib.loads(file.read_text(encoding="utf-8"))["after"]:
         pages = row.pop("pages")
+        row |= {name: tuple(names) for name, names in row.items() if isinstance(names, list)}
         if page in pages:
-            found.setdefault(pages[page], []).append(Expectation(**{**row, "files": tuple(row.get("files", ()))}))
+            found.setdefault(pages[page], []).append(Expectation(**row))
     return found
