@@ -24,8 +24,6 @@ dist.init_process_group(backend)  # from MASTER_ADDR, MASTER_PORT, RANK and WORL
 rank, size = dist.get_rank(), dist.get_world_size()
 local_rank = int(os.environ["LOCAL_RANK"])
 device = torch.device("cuda", local_rank) if backend == "nccl" else torch.device("cpu")
-if backend == "gloo":
-    torch.set_num_threads(1)  # ranks of one machine share its cores
 torch.manual_seed(rank)
 images, labels = (torch.from_numpy(part).to(device) for part in share(*load_training(args.data_folder), rank, size))
 print(f"Rank {rank} of {size} trains on {device} with {len(images)} images")

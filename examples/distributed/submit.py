@@ -49,6 +49,7 @@ estimator = estimator_class(
     script_params={"--data-folder": mnist.as_named_input("mnist").as_mount()},
     compute_target=cluster,
     node_count=2,
+    environment_variables={"OMP_NUM_THREADS": "1"},  # nodes of one machine share its cores
     **settings,
 )
 run = Experiment(workspace, name.replace("_", "-")).submit(estimator)
