@@ -1,7 +1,6 @@
 """A perceptron for MNIST, trained by several ranks with Horovod on TensorFlow 1: each has its part of the images."""
 
 import argparse
-import os
 import time
 
 import horovod.tensorflow as hvd

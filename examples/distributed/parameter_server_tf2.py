@@ -27,9 +27,10 @@ run = Run.get_context()
 strategy = tf.distribute.ParameterServerStrategy(resolver)
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 with strategy.scope():
-    shapes = [(784, 300), (300,), (300, 100), (100,), (100, 10), (10,)]
-    starts = [tf.random.normal(shape, stddev=(2 / shape[0]) ** 0.5) if len(shape) == 2 else tf.zeros(shape) for shape in shapes]
-    weights = [tf.Variable(start) for start in starts]
+    weights = []
+    for inputs, outputs in ((784, 300), (300, 100), (100, 10)):
+        weights.append(tf.Variable(tf.random.normal((inputs, outputs), stddev=(2 / inputs) ** 0.5)))
+        weights.append(tf.Variable(tf.zeros(outputs)))
 
 
 def logits_of(images):

@@ -18,7 +18,6 @@ FILES = [
     "t10k-labels-idx1-ubyte.gz",
 ]
 SERVERS = TensorflowConfiguration(worker_count=2, parameter_server_count=1)
-CNTK = {"pip_packages": ["cntk==2.5.1", "numpy<1.17", "scipy<1.6"]}
 
 # What each example adds to the settings that all have.
 EXAMPLES = {
@@ -27,7 +26,7 @@ EXAMPLES = {
     "parameter_server_tf2": (TensorFlow, {"framework_version": "2.21", "distributed_training": SERVERS}),
     "ddp_torch": (PyTorch, {"framework_version": "2.13", "distributed_training": Gloo()}),
     "chainermn_mnist": (Chainer, {"framework_version": "7.8.1", "distributed_training": MpiConfiguration()}),
-    "cntk_mpi": (Estimator, {**CNTK, "distributed_training": MpiConfiguration()}),
+    "cntk_mpi": (Estimator, {"pip_packages": ["cntk==2.5.1"], "distributed_training": MpiConfiguration()}),
 }
 
 if len(sys.argv) != 2 or sys.argv[1] not in EXAMPLES:
