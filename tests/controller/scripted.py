@@ -11,7 +11,7 @@ from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.local_pool import LocalPool
 from runyard.environments.uv import UvEnvironments
-from runyard.errors import EngineError
+from runyard.errors import EngineError, RunyardError
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.plan import LaunchPlan
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
@@ -62,6 +62,19 @@ class PlayedEngine:
 
 
 @dataclass
+class PlayedOutputs:
+    """Keeps what it was asked to save: attempt, output, files, whether it is to be registered."""
+
+    saved: list[tuple[str, str, int, bool]] = field(default_factory=list)
+    refusal: RunyardError | None = None
+
+    def complete(self, attempt_id: AttemptId, name: str, *, files: int, registers: bool) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.saved.append((attempt_id, name, files, registers))
+
+
+@dataclass
 class PlayedSites:
     """This machine, and one elsewhere for the compute targets that say so."""
 
@@ -85,6 +98,7 @@ class Stage:
         self.stores, self.clock = stores, FakeClock()
         self.logs = FileLogStore(folder / "logs")
         self.engine, self.far = PlayedEngine(), PlayedEngine(shares_files=False)
+        self.outputs = PlayedOutputs()
         self._folder = folder
         self.open()
         stores.assets.create_workspace(a_workspace())
@@ -99,6 +113,7 @@ class Stage:
             places=Places(self.stores.assets, sites),
             tokens=Tokens("secret"),
             environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
+            outputs=self.outputs,
         )
         self.controller = Controller(self.stores.runs, self.logs, self.stores.parts, self.clock, around)
 

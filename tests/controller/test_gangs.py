@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import InvalidArgument
+from runyard.errors import InvalidArgument, Unreachable
 from runyard.model.runs import RunStatus
 from runyard.stores.sql import open_stores
 from tests.controller.scripted import Stage
@@ -86,6 +86,87 @@ def test_a_failed_rank_stops_the_others_and_is_named(stage: Stage):
     assert "exited with code 3" in error["message"]
     assert error["messageParameters"]["exit_code"] == "3"
     assert run.exit_facts["rank"] == 1
+
+
+def test_a_rank_that_failed_stops_the_others_before_its_node_has_delivered(stage: Stage):
+    stage.run()
+    stage.all_running()
+    answer = stage.tell("failing", 1, **FAILED)
+    assert (answer["cancel"], answer["end_as"]) == (True, "failed")
+    assert stage.engine.stops == [("r1.1*2", "failed")]
+    assert (stage.get().status, stage.get().message) == (
+        RunStatus.RUNNING,
+        "Rank 1 on node gang-1 failed; stopping the others.",
+    )
+    stage.tell("finalizing", 1, message="Uploading data.")
+    assert "stopping the others" in stage.get().message
+    stage.tell("ended", 0, outcome="failed")
+    assert stage.get().status is RunStatus.RUNNING
+    stage.tell("ended", 1, **FAILED)
+    run = stage.get()
+    assert (run.status, run.message) == (RunStatus.FAILED, "")
+    assert "rank 1 on node gang-1" in run.error["error"]["message"]
+
+
+def test_a_late_word_of_failing_changes_nothing(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.tell("ended", 1, **FAILED)
+    stage.tell("failing", 1, **{**FAILED, "exit_code": 99})
+    stage.tell("ended", 0, outcome="failed")
+    assert "exited with code 3" in stage.get().error["error"]["message"]
+
+
+def test_a_gang_that_is_canceled_while_it_fails_is_canceled(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.tell("failing", 1, **FAILED)
+    stage.controller.cancel(stage.get().id)
+    assert stage.tell("failing", 1, **FAILED)["end_as"] == "canceled"
+    stage.tell("ended", 1, **FAILED)
+    stage.tell("ended", 0, outcome="canceled")
+    assert stage.get().status is RunStatus.CANCELED
+
+
+def test_a_service_that_begins_anew_knows_who_was_failing(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.tell("failing", 1, **FAILED)
+    stage.open()
+    assert stage.tell("done", 0)["end_as"] == "failed"
+
+
+def test_what_nodes_wrote_together_is_saved_once_all_have_ended(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.tell("ended", 0, outcome="completed", exit_code=0, outputs={"out": 2})
+    assert stage.outputs.saved == []
+    for _ in range(2):
+        stage.tell("ended", 1, outcome="completed", exit_code=0, outputs={"out": 4})
+    assert stage.outputs.saved == [("r1.1", "out", 4, True)]
+    assert stage.get().status is RunStatus.COMPLETED
+
+
+def test_what_a_failed_gang_wrote_is_not_registered(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.tell("ended", 1, outputs={"out": 1}, **FAILED)
+    stage.tell("ended", 0, outcome="failed", outputs={"out": 2})
+    assert stage.outputs.saved == [("r1.1", "out", 2, False)]
+
+
+def test_an_output_that_cannot_be_saved_fails_the_run(stage: Stage):
+    stage.run()
+    stage.all_running()
+    stage.outputs.refusal = Unreachable("The datastore 'lake' does not answer.")
+    for node in range(2):
+        stage.tell("ended", node, outcome="completed", exit_code=0, outputs={"out": 1})
+    run = stage.get()
+    assert run.status is RunStatus.FAILED
+    message = run.error["error"]["message"]
+    assert message == (
+        "Output 'out' was uploaded, but could not be saved as a dataset. The datastore 'lake' does not answer."
+    )
 
 
 def test_last_lines_come_from_the_delivered_log_where_the_node_told_none(stage: Stage):

@@ -37,6 +37,30 @@ if rank == 1:
     sys.exit(7)
 time.sleep(600)
 """
+FAILS_WITH_MUCH = """
+import os, signal, sys, time
+def stop(*_):
+    print("stopped at", time.time(), flush=True)
+    os._exit(0)
+signal.signal(signal.SIGTERM, stop)
+ready = os.path.join(os.environ["RUNYARD_HOME"], os.environ["AZUREML_RUN_ID"] + ".ready")
+if os.environ["RANK"] == "0":
+    open(ready, "w").close()
+    time.sleep(600)
+while not os.path.exists(ready):
+    time.sleep(0.01)
+os.remove(ready)
+with open("outputs/weights", "wb") as file:
+    for _ in range(200):
+        file.write(os.urandom(1 << 20))
+    print("failed at", time.time(), flush=True)
+    os._exit(7)
+"""
+WRITES_A_PART = """
+import os, sys
+with open(os.path.join(sys.argv[1], "part-" + os.environ["RANK"]), "w") as file:
+    file.write("x")
+"""
 GOES_ON = """
 import os, time
 rank = os.environ["RANK"]
@@ -66,8 +90,7 @@ def test_three_nodes_start_together_talk_and_complete(gang: Submitter):
     run = gang.ended(submit(gang, TALKS))
     assert run["status"] == "Completed", run["error"]
     assert run["nodes"] == ["gang-0", "gang-1", "gang-2"]
-    log = gang.client.read(f"/runs/{run['id']}/files/azureml-logs/70_driver_log_0.txt")
-    assert b"heard 1,2" in log
+    assert "heard 1,2" in log_of(gang, run["id"], 0)
     assert {node["state"] for node in gang.nodes("gang")} == {"idle"}
 
 
@@ -84,6 +107,28 @@ def test_a_failed_rank_fails_the_run_and_is_named(gang: Submitter):
     assert "rank 1 on node gang-1" in error["message"]
     assert error["messageParameters"]["exit_code"] == "7"
     assert "here is 1" in error["details"][0]["message"]
+
+
+def test_a_failed_rank_ends_the_others_at_once_however_much_its_node_has_to_deliver(gang: Submitter):
+    run = gang.ended(submit(gang, FAILS_WITH_MUCH, nodes=2))
+    assert "rank 1 on node gang-1" in run["error"]["error"]["message"]
+    failed, stopped = (float(log_of(gang, run["id"], rank).split("at ")[1]) for rank in (1, 0))
+    assert stopped - failed < 3
+    [kept] = gang.client.get(f"/runs/{run['id']}/files?prefix=outputs/")["files"]
+    assert kept["size"] == 200 << 20
+
+
+def test_what_nodes_write_to_an_output_together_is_one_version_of_all_files(gang: Submitter):
+    location = {"dataPath": {"datastoreName": "workspaceblobstore", "relativePath": "parts/{run-id}"}}
+    options = {"registrationOptions": {"name": "parts"}}
+    output = {"outputLocation": location, "mechanism": "Upload", "additionalOptions": options}
+    run_id = submit(gang, WRITES_A_PART, nodes=2, arguments=["DatasetOutputConfig:out"], outputData={"out": output})
+    run = gang.ended(run_id)
+    assert (run["status"], run["warnings"]) == ("Completed", []), run["error"]
+    [written] = run["outputs"]
+    assert (written["name"], written["version"]) == ("parts", 1)
+    made = gang.client.get(f"{gang.client.here}/assets/datasets/by-id/{written['dataset_id']}")
+    assert made["body"]["pin"]["files"] == 2
 
 
 def test_a_gang_is_canceled_on_every_node(gang: Submitter):
@@ -114,7 +159,7 @@ def test_a_run_that_lost_a_supervisor_goes_on_from_its_outputs(gang: Submitter, 
     kill_supervisor(service, f"{run_id}.1-1")
     run = gang.ended(run_id)
     assert run["status"] == "Completed", run["error"]
-    log = gang.client.read(f"/runs/{run_id}/files/azureml-logs/70_driver_log_0.txt").decode()
+    log = log_of(gang, run_id, 0)
     assert [line for line in log.splitlines() if "epoch" in line] == ["wrote epoch 3", "goes on from epoch 3"]
     assert "attempt 2 of 2" in run["warnings"][0]
     events = gang.client.get(f"/runs/{run_id}/events")["events"]
@@ -127,6 +172,10 @@ def test_a_gang_that_can_never_fit_is_refused_with_the_numbers(gang: Submitter):
     refused = gang.client.refusal("POST", f"{gang.client.here}/experiments/moves/runs", submission)
     assert refused["code"] == "invalid_argument"
     assert "at most 3 on 'gang', got 4" in refused["problem"]
+
+
+def log_of(gang: Submitter, run_id: str, rank: int) -> str:
+    return gang.client.read(f"/runs/{run_id}/files/azureml-logs/70_driver_log_{rank}.txt").decode()
 
 
 def metric(gang: Submitter, run_id: str, query: str) -> list[int]:

@@ -37,6 +37,8 @@ class RecordingService:
         self.largest_body = 0
         self.answers_cancel = False
         self.is_over = False
+        self.takes_files = threading.Event()
+        self.takes_files.set()
         self.run_files: dict[str, bytes] = {}
         self.blob_requests: list[str] = []
         self._parts: dict[tuple[str, int], Part] = {}
@@ -101,6 +103,8 @@ class RecordingService:
         return self.wait_for(lambda: self.report("ended", attempt_id), seconds)
 
     def take(self, method: str, path: str, query: dict[str, str], body: bytes) -> tuple[int, dict | bytes]:
+        if parts_of(path)[-1] == "adopt":
+            self.takes_files.wait(WAIT_SECONDS)
         with self._changed:
             self.largest_body = max(self.largest_body, len(body))
             if self.refuses_with is not None:

@@ -81,6 +81,37 @@ def test_the_rank_that_fails_is_named_and_the_others_are_ended(submit_to_nodes, 
     assert not is_running(others)
 
 
+def test_a_rank_that_fails_ends_the_others_before_its_node_has_delivered(submit_to_nodes, service, tmp_path):
+    script = "open('outputs/large', 'w').write('x')\n" + BY_RANK
+    service.takes_files.clear()
+    go = tmp_path / "go"
+    submit_to_nodes(script, [a_rank(0, str(go), "1")], [a_rank(1, str(go), "1")])
+    others = pid_of_rank(service, 0)
+    pid_of_rank(service, 1)
+    go.touch()
+    told = service.wait_for(lambda: service.report("failing", node=1))
+    assert (told["outcome"], told["rank"], told["exits"]) == ("failed", 1, {"1": [1, None]})
+    assert "rank 1 is unwell" in told["error"]["message"]
+    service.wait_for(lambda: not is_running(others), seconds=5)
+    assert service.report("ended") is None
+    service.takes_files.set()
+    first, second = service.all_ended(2)
+    assert (first["error"], second["error"]) == (None, told["error"])
+    assert service.report("failing", node=0) is None
+
+
+def test_a_killed_supervisor_is_told_of_before_what_it_left_is_delivered(submit_to_nodes, service, home):
+    service.takes_files.clear()
+    submit_to_nodes("open('outputs/large', 'w').write('x')\n" + SLEEPS, [a_rank(0)], [a_rank(1)])
+    pids = [pid_of_rank(service, rank) for rank in range(2)]
+    os.kill(parts(home, 2)[1].supervisor().pid, signal.SIGKILL)
+    assert service.wait_for(lambda: service.report("failing", node=1))["lost"] is True
+    service.wait_for(lambda: not any(map(is_running, pids)), seconds=8)
+    assert service.report("ended") is None
+    service.takes_files.set()
+    assert [report["lost"] for report in service.all_ended(2)] == [False, True]
+
+
 def test_one_failing_process_of_several_on_a_node_ends_the_others(submit_to_nodes, service, tmp_path):
     go = tmp_path / "go"
     go.touch()

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId
-from runyard.planning.gathered_end import end_of_one_node, end_report
+from runyard.planning.gathered_end import end_of_one_node, end_report, said_while_stopping
 from runyard.planning.gathering import Decision, decide, lost_part
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -89,6 +90,42 @@ def test_the_first_failure_stops_the_rest_and_is_the_cause():
     ended = [told(0), failed(1, exit_code=3)]
     decision = decide(2, ended)
     assert (decision.stop, decision.outcome, decision.cause) == (None, "failed", ended[1])
+
+
+def failing(node: int, **facts: Any) -> Part:
+    return replace(failed(node, **facts), state=PartState.FAILING)
+
+
+def test_a_part_that_has_failed_stops_the_others_before_it_has_ended():
+    parts = [part(0, PartState.RUNNING), failing(1, exit_code=3)]
+    decision = decide(2, parts)
+    assert (decision.stop, decision.outcome, decision.cause) == ("failed", None, parts[1])
+    waiting = decide(2, [told(0), parts[1]])
+    assert (waiting.stop, waiting.outcome) == ("failed", None)
+
+
+def test_a_part_that_still_delivers_may_turn_out_to_be_the_cause():
+    parts = [failing(0, exit_code=1), failing(1, seconds=1, signal=9)]
+    assert decide(2, parts).cause == parts[1]
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (failed(1, exit_code=3), "Rank 1 on node cpu-cluster-1 failed"),
+        (failed(0, exit_code=3, rank=2, failed_node=2), "Rank 2 on node cpu-cluster-2 failed"),
+        (failed(0, exit_code=1, rank=None), "Node cpu-cluster-0 failed"),
+        (failed(1), "Node cpu-cluster-1 failed"),
+        (lost_part(ATTEMPT, 1, AT, "its raylet died"), "Node cpu-cluster-1 was lost"),
+    ],
+)
+def test_who_failed_is_said_while_the_others_are_stopped(cause: Part, said: str):
+    assert said_while_stopping(cause, NAMES) == f"{said}; stopping the others."
+
+
+def test_an_output_has_as_many_files_as_the_last_node_saw():
+    parts = [told(0, "completed", outputs={"out": 2}), told(1, "completed", outputs={"out": 5, "other": 0})]
+    assert end_report(decide(2, parts), parts, NAMES)["outputs"] == {"out": 5, "other": 0}
 
 
 def test_the_cause_is_who_failed_first_not_whose_report_came_first():

@@ -136,15 +136,17 @@ def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable
         on_change=lambda: controller.wake(),
     )
     places = Places(base.stores.assets, sites)
-    controller = build_controller(base, places)
-    services = build_services(base, places, controller)
+    workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+    data = build_data(base, workspaces)
+    controller = build_controller(base, places, data.outputs)
+    services = build_services(base, places, controller, workspaces, data)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
     return Platform(app, services, controller, base, sites)
 
 
-def build_controller(base: Foundation, places: Places) -> Controller:
+def build_controller(base: Foundation, places: Places, outputs: Outputs) -> Controller:
     home = base.settings.home
     kept = Environments(base.runs, base.stores.assets, base.blobs, base.clock)
     around = Surroundings(
@@ -155,6 +157,7 @@ def build_controller(base: Foundation, places: Places) -> Controller:
         environments=lambda variables: UvEnvironments(home / "environments", variables),
         knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
         gpus=find_gpus(),
+        outputs=outputs,
     )
     journals = Journals(base.runs, base.stores.metrics, base.clock)
     abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
@@ -204,11 +207,9 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     )
 
 
-def build_services(base: Foundation, places: Places, mover: RunMover) -> Services:
+def build_services(base: Foundation, places: Places, mover: RunMover, workspaces: Workspaces, data: Data) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = home / "attempts"
-    workspaces = Workspaces(stores.assets, base.runs, clock)
-    data = build_data(base, workspaces)
     environments = Environments(base.runs, stores.assets, base.blobs, clock)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
     snapshots = _snapshots(base)

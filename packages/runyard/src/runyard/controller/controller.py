@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from runyard.controller.launching import Launching, Surroundings
+from runyard.controller.outputs import GangOutputs
 from runyard.controller.parts import Parts
 from runyard.controller.queueing import Queues
 from runyard.controller.recovery import Recovery
@@ -45,7 +46,7 @@ class Controller:
         self._runs, self._places, self._look_around = runs, around.places, look_around
         self._stopping = Stopping(around.places)
         gathered = Parts(parts, logs, self._stopping, clock)
-        self._reports = Reports(runs, logs, around.places, gathered, clock)
+        self._reports = Reports(runs, logs, around.places, gathered, GangOutputs(around.outputs), clock)
         launching = Launching(around)
         self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail)
         self._queues = Queues(runs, around.places, self._starting.start, self._reports.fail_for_user)

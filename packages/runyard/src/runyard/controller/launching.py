@@ -2,6 +2,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from runyard.controller.outputs import CompletesOutputs
 from runyard.controller.restarts import restores_outputs
 from runyard.engines.local_pool import slot_of
 from runyard.model.nodes import Gang
@@ -23,7 +24,7 @@ from runyard.services.tokens import Tokens
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What launches need beside the run itself."""
+    """What runs need around them."""
 
     assets: AssetStore
     files: FileStore
@@ -34,6 +35,8 @@ class Surroundings:
     knows_environment: Callable[[str, EnvironmentSpec], bool] = lambda workspace, spec: False
     """Whether nodes that share no files with us can make it from what the workspace keeps."""
     gpus: tuple[Gpu, ...] = ()
+    outputs: CompletesOutputs | None = None
+    """Where datasets are made of what runs on several nodes wrote."""
 
 
 class Launching:

@@ -7,7 +7,7 @@ from runyard.controller.stopping import Stopping
 from runyard.errors import InvalidArgument
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId, RunRecord
-from runyard.planning.gathered_end import end_report
+from runyard.planning.gathered_end import end_report, said_while_stopping
 from runyard.planning.gathering import STOP_GRACE_SECONDS, Decision, decide, lost_part
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
@@ -26,6 +26,8 @@ class Gathered:
     decision: Decision = field(default_factory=Decision)
     end: Mapping[str, Any] | None = None
     """The end of the attempt, told as a single node tells it; None while a part goes on."""
+    said: str = ""
+    """What goes on, for people: a part has failed, and the rest are being stopped."""
 
 
 class Parts:
@@ -65,7 +67,8 @@ class Parts:
         if decision.stop:
             self._stopping.stop(run, grace=timedelta(seconds=STOP_GRACE_SECONDS), end_as=decision.stop)
         if decision.outcome is None:
-            return Gathered(decision)
+            failing = decision.cause if decision.stop == "failed" else None
+            return Gathered(decision, said=said_while_stopping(failing, run.nodes) if failing is not None else "")
         end = end_report(decision, parts, run.nodes)
         if decision.cause is not None:
             end["lost"] = bool(decision.cause.facts.get("lost"))

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from runyard.controller.outputs import GangOutputs
 from runyard.controller.parts import PART_STATES, Gathered, Parts
 from runyard.controller.restarts import Restart, kept_facts, restart_after
 from runyard.errors import Conflict, InvalidArgument
@@ -40,8 +41,11 @@ class Taken:
 class Reports:
     """Applies what supervisors tell. Each report may come twice, and late; a run that has ended stays as it is."""
 
-    def __init__(self, runs: RunStore, logs: LogStore, places: Places, parts: Parts, clock: Clock) -> None:
-        self._runs, self._logs, self._places, self._parts, self._clock = runs, logs, places, parts, clock
+    def __init__(
+        self, runs: RunStore, logs: LogStore, places: Places, parts: Parts, outputs: GangOutputs, clock: Clock
+    ) -> None:
+        self._runs, self._logs, self._places, self._parts = runs, logs, places, parts
+        self._outputs, self._clock = outputs, clock
         self._steps: Mapping[str, Callable[[RunRecord, Report], RunRecord]] = {
             "preparing": self._preparing,
             "prepared": self._prepared,
@@ -79,7 +83,8 @@ class Reports:
 
     def _of_gang(self, run: RunRecord, state: str, report: Report) -> Taken:
         if state not in PART_STATES:
-            return self._apply(self._said(run, report), self._parts.look(run))
+            gathered = self._parts.look(run)
+            return self._apply(run if gathered.said else self._said(run, report), gathered)
         gathered = self._parts.take(run, report)
         if state == "running" and report.get("node", 0) == 0:
             run = self._running(run, report)
@@ -102,7 +107,10 @@ class Reports:
 
     def _apply(self, run: RunRecord, gathered: Gathered) -> Taken:
         if gathered.end is not None:
-            run = self._ended(run, self._as_wished(run, gathered.end))
+            end = self._as_wished(run, gathered.end)
+            run = self._ended(run, end if restart_after(run, end) else self._outputs.completed(run, end))
+        elif gathered.said and run.message != gathered.said and run.status is not RunStatus.CANCEL_REQUESTED:
+            run = self._runs.update(run.id, message=gathered.said)
         return Taken(run, gathered.decision)
 
     def _as_wished(self, run: RunRecord, end: Report) -> Report:

@@ -15,6 +15,8 @@ class PartState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     """Its essential processes have ended well, or it never had one; others, such as a parameter server, go on."""
+    FAILING = "failing"
+    """It has failed by itself, and says how; what it wrote is still to be delivered."""
     ENDED = "ended"
     """Nothing of it runs any more, and all it wrote has been delivered."""
 

@@ -11,6 +11,7 @@ from runyard.node.attempt import AttemptFolder
 from runyard.node.collection import Collection
 from runyard.node.courier import Courier
 from runyard.node.deliveries import Deliveries
+from runyard.node.ending import Ending
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.service_client import ServiceClient
 from runyard.node.watching import Watcher
@@ -39,7 +40,7 @@ class Background:
         self.courier = Courier(patient, self.loop.wake, by_path=plan.shares_files)
         self.collection = Collection(folder, plan, self.watcher, self.deliveries, self.courier)
         self.stop: Stop | None = None
-        self._is_ending = self._is_dropped = False
+        self._is_ending = self._is_dropped = self._has_told_failing = False
 
     def listen(self) -> None:
         """From now on wishes to stop are heard, and a service that comes back is noticed."""
@@ -61,6 +62,15 @@ class Background:
         self._is_ending = True
         if self.stop is not None and self.stop.end_as != "canceled":
             self.stop = None
+
+    def tell_failing(self, ending: Ending) -> None:
+        """The other nodes shall stop at once, not only when all that was written here is delivered. Nothing to tell
+        where the part has not failed by itself, or has no others. Raises AttemptOver."""
+        failed_by_itself = ending.outcome == "failed" and ending.error is not None
+        if len(self._plan.nodes) > 1 and failed_by_itself and not self._has_told_failing:
+            self._has_told_failing = True
+            self.deliveries.report("failing", **vars(ending))
+            self.deliveries.ship()
 
     def drop(self) -> None:
         """Nothing of the part is wanted any more: what has not been delivered never will be."""

@@ -37,6 +37,8 @@ class Ending:
     """Exit code and signal of each rank as far as they are known."""
     last_lines: dict[str, Json] = field(default_factory=dict)
     """Of ranks that a launcher on another node answers for."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """How many files each output of a run on several nodes has by now: the service saves them when all nodes ended."""
     lost: bool = False
     """The supervisor was killed, so nobody knows how the processes would have ended."""
 
@@ -52,7 +54,7 @@ def as_told(end_as: str, phase: str) -> Ending:
 
 
 def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
-    return Ending("failed", phase, error={"code": code, "message": message})
+    return Ending("failed", phase, error={"code": code, "message": message}, failed_at=datetime.now(UTC).isoformat())
 
 
 def add_failure(ending: Ending, message: str) -> None:

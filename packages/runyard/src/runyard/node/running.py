@@ -48,13 +48,18 @@ class Running:
         stop = self._background.stop
         if self._has_failed() or (self._is_decided() and self._processes and not self._waits_for_others()):
             # Also when a wish to stop came in the same moment: it changed nothing.
-            ending = self._ended_by_itself(memory_ran_out)
+            ending = self._with_ranks(self._ended_by_itself(memory_ran_out))
+            self._background.tell_failing(ending)
             self._tree.end(self._background.grace(), strays=False)
         elif stop is not None:
             self._tree.end(self._background.grace())
             ending = ends.as_told(stop.end_as, "Running")
         else:
             ending = self._timed_out(deadline or now())
+        return self._with_ranks(ending)
+
+    def _with_ranks(self, ending: Ending) -> Ending:
+        """With what is known by now of each rank."""
         ending.exits = {str(spec.rank): _exit(status) for spec, status in self._statuses() if status is not None}
         if self._plan.here.ranks and ending.outcome != "completed":
             logs = {rank: log_of_rank(self._folder, rank) for rank in self._plan.here.ranks}

@@ -70,19 +70,26 @@ class Supervisor:
     def _found_end(self) -> Ending | None:
         """The end that an earlier supervisor left; None when the script was not started, so all can start over."""
         self._background.deliveries.resume_from_service()
-        self._tree.end(self._background.capped(self._plan.cancel_grace_seconds))
-        script_end = self._data.recall()
         result = self._folder.read("result.json")
-        if result is not None:
-            return Ending(**result)
-        if self._folder.read("process.json") is None and self._folder.read(READY) is None:
+        ending = Ending(**result) if result is not None else self._data.known_script_end() or self._lost_end()
+        if ending is not None:
+            self._background.tell_failing(ending)
+        self._tree.end(self._background.capped(self._plan.cancel_grace_seconds))
+        self._data.recall()
+        if ending is None:
             self._data.clear()
+        if ending is None or result is not None:
+            return ending
+        self._background.begin_end()
+        return self._data.finish(ending)
+
+    def _lost_end(self) -> Ending | None:
+        if self._folder.read("process.json") is None and self._folder.read(READY) is None:
             return None
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         lost = ends.failed("Running", message)
         lost.lost = True
-        self._background.begin_end()
-        return self._data.finish(script_end or lost)
+        return lost
 
     def _try_to_live(self) -> Ending | None:
         try:
@@ -105,6 +112,7 @@ class Supervisor:
         self._data.take(prepared.data)
         ending = self._run_in_held_environment(prepared)
         self._background.begin_end()
+        self._background.tell_failing(ending)
         return self._data.finish(ending)
 
     def _prepare(self) -> Prepared | Ending:
@@ -159,6 +167,7 @@ class Supervisor:
     def _finish(self, ending: Ending) -> None:
         deliveries, courier = self._background.deliveries, self._background.courier
         self._background.begin_end()
+        self._background.tell_failing(ending)
         self._data.clear()
         self._folder.free_reserve()
         courier.is_final = True

@@ -11,6 +11,7 @@ from runyard.model.runs import AttemptId
 
 STOP_GRACE_SECONDS = 3.0
 """How long the other parts may take once one has failed or nobody needs them any more."""
+_JUDGED = (PartState.FAILING, PartState.ENDED)
 _ROSTER_FACTS = ("address", "ports", "door", "network", "is_essential")
 # A peer that is gone makes others exit, and a process that is killed may be seen later than those exits.
 _WINDOW = timedelta(seconds=3)
@@ -32,14 +33,14 @@ class Decision:
 
 def decide(node_count: int, parts: Sequence[Part]) -> Decision:
     """Pure: the same parts give the same decision, in whatever order they came."""
-    ended = sorted((part for part in parts if part.state is PartState.ENDED), key=lambda part: part.node)
-    outcomes = {str(part.facts.get("outcome")) for part in ended}
-    have_all_ended = len(ended) == node_count
+    judged = sorted((part for part in parts if part.state in _JUDGED), key=lambda part: part.node)
+    outcomes = {str(part.facts.get("outcome")) for part in judged}
+    have_all_ended = sum(part.state is PartState.ENDED for part in judged) == node_count
     roster = _roster(node_count, parts)
     if "canceled" in outcomes:
-        return _ending("canceled", have_all_ended, roster, _first_with_error(ended, "canceled"))
+        return _ending("canceled", have_all_ended, roster, _first_with_error(judged, "canceled"))
     if "failed" in outcomes:
-        return _ending("failed", have_all_ended, roster, _cause(ended))
+        return _ending("failed", have_all_ended, roster, _cause(judged))
     if have_all_ended or (roster is not None and _nobody_is_needed(parts)):
         return _ending("completed", have_all_ended, roster, None)
     return Decision(roster)
@@ -69,10 +70,10 @@ def _nobody_is_needed(parts: Sequence[Part]) -> bool:
     return all(part.state in over for part in essential)
 
 
-def _cause(ended: Sequence[Part]) -> Part | None:
+def _cause(judged: Sequence[Part]) -> Part | None:
     """A lost node first, since nothing else ends so; else the first failure, unless a death by force within the
     window explains it better."""
-    failures = sorted(_with_error(ended, "failed"), key=lambda part: (_failed_at(part), part.node))
+    failures = sorted(_with_error(judged, "failed"), key=lambda part: (_failed_at(part), part.node))
     lost = next((part for part in failures if part.facts.get("lost")), None)
     if lost is not None or not failures:
         return lost
@@ -80,13 +81,13 @@ def _cause(ended: Sequence[Part]) -> Part | None:
     return next(filter(_died_by_force, close), failures[0])
 
 
-def _first_with_error(ended: Sequence[Part], outcome: str) -> Part | None:
-    return next(iter(_with_error(ended, outcome)), None)
+def _first_with_error(judged: Sequence[Part], outcome: str) -> Part | None:
+    return next(iter(_with_error(judged, outcome)), None)
 
 
-def _with_error(ended: Sequence[Part], outcome: str) -> list[Part]:
+def _with_error(judged: Sequence[Part], outcome: str) -> list[Part]:
     """Those that ended so by themselves: a part that was told to stop ends as it was told, without an error."""
-    return [part for part in ended if part.facts.get("outcome") == outcome and part.facts.get("error")]
+    return [part for part in judged if part.facts.get("outcome") == outcome and part.facts.get("error")]
 
 
 def _died_by_force(part: Part) -> bool:

@@ -21,7 +21,7 @@ class NodeOfRun:
     name: str
     address: str
     state: str
-    """preparing, ready, running or ended. A node that has no more to do than serve the others runs as they do."""
+    """preparing, ready, running, failing or ended. A node that only serves the others any more runs as they do."""
     outcome: str
     exit_code: int | None
     signal: int | None

@@ -51,13 +51,15 @@ class DataCare:
         if self._plan.data:
             self._folder.write(_STATE, brought.to_json())
 
-    def recall(self) -> Ending | None:
-        """Take over from a supervisor that was killed, once no script is left. Returns how the script ended,
-        where that was known already."""
+    def recall(self) -> None:
+        """Take over from a supervisor that was killed, once no script is left."""
         state = self._folder.read(_STATE)
         if state is not None:
             self._brought = Brought.from_json(state)
             self.mounts.follow(self._brought.mount_process, self._brought.mount_report)
+
+    def known_script_end(self) -> Ending | None:
+        """How the script ended, where a supervisor that was killed knew it."""
         ended = self._folder.read(_SCRIPT_END)
         return None if ended is None else Ending(**ended)
 
@@ -125,6 +127,7 @@ class DataCare:
         )
         if errand.done is not None:
             ending.warnings += errand.done["warnings"]
+            ending.outputs = errand.done["outputs"]
         elif self._supervision.is_canceled():
             return canceled("Finalizing", "The run was canceled while its data was uploaded.")
         else:

@@ -23,49 +23,57 @@ _NAMED_IN_WARNING = 5
 
 
 def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, tell: Tell, *, ended_well: bool) -> Json:
-    """Upload what the script has left to be uploaded, and tell the service which outputs are whole; gives warnings.
+    """Upload what the script has left to be uploaded, and tell the service which outputs are whole. Gives warnings,
+    and how many files each output of a run on several nodes has: those are whole once every node has ended.
 
     Safe to repeat. Raises RunyardError naming the item that could not be stored.
     """
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
-        warnings = upload_all(plan.data, brought, OpenStores(data), partial(print, file=log), tell)
-    _tell_of_outputs(plan, OpenStores(data), client, ended_well=ended_well)
-    return {"warnings": warnings}
+        warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell)
+    sizes = _sizes_of_outputs(plan.data, OpenStores(data))
+    if len(plan.nodes) > 1:
+        return {"warnings": warnings, "outputs": {item.name: len(found) for item, found in sizes}}
+    for item, found in sizes:
+        body = {"name": item.name, "files": len(found), "bytes": sum(found), "registers": ended_well}
+        with naming(item):
+            patiently(partial(client.ask, "POST", f"/attempts/{quoted(plan.attempt_id)}/outputs", body))
+    return {"warnings": warnings, "outputs": {}}
 
 
-def upload_all(
-    items: Sequence[DataItem], brought: Brought, stores: OpenStores, say: Callable[[str], None], tell: Tell
+def _upload_all(
+    plan: LaunchPlan, brought: Brought, stores: OpenStores, say: Callable[[str], None], tell: Tell
 ) -> list[str]:
-    wishes = [(item, brought.uploads[item.name]) for item in items if item.name in brought.uploads]
+    wishes = [(item, brought.uploads[item.name]) for item in plan.data if item.name in brought.uploads]
     found = [(item, wish, _files(wish, item.globs)) for item, wish in wishes]
     total = sum(file.stat().st_size for _, _, files in found for file, _ in files)
     progress = TransferProgress("Uploading data", total, lambda text: tell({"message": text}), say)
     warnings: list[str] = []
     for item, wish, files in found:
+        if not files and wish.seen is None and item.kind == "reference":
+            # On several nodes it is often the first alone that writes.
+            nothing = f"{named(item)}: nothing was written at {wish.path}, so nothing was uploaded."
+            warnings += [nothing] if len(plan.nodes) == 1 else []
+            continue
         with naming(item):
             warnings += _upload(item, wish, files, stores[item.datastore], progress)
             say(f"{item.name}: {len(files)} files to datastore {item.datastore!r}.")
     return warnings
 
 
-def _tell_of_outputs(plan: LaunchPlan, stores: OpenStores, client: ServiceClient, *, ended_well: bool) -> None:
-    address = f"/attempts/{quoted(plan.attempt_id)}/outputs"
-    for item in plan.data:
-        if item.kind != "output":
-            continue
-        with naming(item):
-            sizes = [file.size or 0 for file in files_at(item, stores)]
-            body = {"name": item.name, "files": len(sizes), "bytes": sum(sizes), "registers": ended_well}
-            patiently(partial(client.ask, "POST", address, body))
+def _sizes_of_outputs(items: Sequence[DataItem], stores: OpenStores) -> list[tuple[DataItem, list[int]]]:
+    found = []
+    for item in items:
+        if item.kind == "output":
+            with naming(item):
+                found.append((item, [file.size or 0 for file in files_at(item, stores)]))
+    return found
 
 
 def _upload(
     item: DataItem, wish: Upload, files: Sequence[tuple[Path, str]], store: DataStore, progress: TransferProgress
 ) -> list[str]:
-    if not files and wish.seen is None and item.kind == "reference":
-        return [f"{named(item)}: nothing was written at {wish.path}, so nothing was uploaded."]
     there = set() if wish.overwrite else {found.path for found in store.list(wish.prefix)}
     taken = [target for _, target in files if target in there]
     unnameable = [target for _, target in files if not _is_text(target)]
