@@ -57,8 +57,9 @@ class MetricStore(Protocol):
         dropped: int = 0,
         rank: int = 0,
     ) -> None:
-        """Write the points, which `rank` logged, count the dropped and move the journal to `end_offset`, in one transaction.
-        Where the journal is that far already nothing is done: delivering twice is harmless. Raises NotFound."""
+        """Write the points, which `rank` logged, count the dropped and move the journal to `end_offset`, in one
+        transaction. Where the journal is that far already nothing is done: delivering twice is harmless.
+        Raises NotFound."""
 
     def offset(self, run_id: RunId, journal: str) -> int:
         """Up to which byte this journal has been stored; 0 when never seen."""
