@@ -1,7 +1,10 @@
+import os
+import signal
 from datetime import timedelta
 
 from runyard.model.plan import EnvironmentSpec
-from tests.node.conftest import driver_log, is_running, pid_from
+from runyard.node.attempt import AttemptFolder
+from tests.node.conftest import a_rank, driver_log, is_running, pid_from, rank_log
 
 TREE = """
 import os, signal, sys, time
@@ -71,3 +74,33 @@ def test_children_that_outlive_their_script_are_ended(submit, service):
 
 def test_a_cancel_of_something_unknown_is_quiet(engine):
     engine.cancel("nothing.1", grace=timedelta(0))
+
+
+def test_a_frozen_supervisor_keeps_no_process_from_ending(submit, service, engine, home):
+    ticket = submit(TREE)
+    script, grandchild = pid_from(service, "script"), pid_from(service, "grandchild")
+    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGSTOP)
+    engine.cancel(ticket, grace=timedelta(seconds=0.2))
+    ended = service.ended()
+    assert ended["outcome"] == "canceled"
+    assert "did not stop" in ended["warnings"][0]
+    assert not is_running(script)
+    assert not is_running(grandchild)
+
+
+def test_a_frozen_supervisor_is_not_taken_for_the_cause_of_a_failure(submit_to_nodes, service, home, tmp_path):
+    script = f"""
+import os, sys, time
+print('pid=%d' % os.getpid(), flush=True)
+while not (os.environ['RUNYARD_RANK'] == '0' and os.path.exists({str(tmp_path / "go")!r})):
+    time.sleep(0.01)
+sys.exit(7)
+"""
+    submit_to_nodes(script, [a_rank(0, RUNYARD_RANK="0")], [a_rank(1, RUNYARD_RANK="1")])
+    other = pid_from(service, "pid", lambda: rank_log(service, 1))
+    os.kill(AttemptFolder(home, "run1.1-1").supervisor().pid, signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    first, second = service.all_ended(2)
+    assert (first["outcome"], first["rank"], first["exit_code"]) == ("failed", 0, 7)
+    assert (second["outcome"], second["error"], second["lost"]) == ("failed", None, False)
+    assert not is_running(other)

@@ -21,6 +21,7 @@ from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
+from runyard.node.overdue import Overdue
 from runyard.node.processes import ProcessId
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
@@ -61,7 +62,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
 class Agent:
     def __init__(self, home: Path, lock: int, guard: ProcessId | None = None) -> None:
         self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
-        self._loop = EventLoop()
+        self._loop, self._overdue = EventLoop(), Overdue()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
         self._strangers: dict[int, str] = {}
@@ -96,6 +97,7 @@ class Agent:
         self._listener.listen(128)
         self._listener.setblocking(False)
         self._loop.on_readable(self._listener, self._accept)
+        self._loop.on_readable(self._overdue, self._overdue.hear)
         beside = self._home / f".agent.json.{os.getpid()}"
         beside.write_text(json.dumps({"pid": os.getpid(), "version": self._version}), encoding="utf-8")
         beside.rename(self._home / "agent.json")
@@ -111,6 +113,7 @@ class Agent:
             self._loop.wait(self._seconds_to_next())
             if self._is_leaving:
                 break
+            self._overdue.end_what_is_due()
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
             for part in [part for part, at in self._again.items() if at <= now()]:
@@ -124,7 +127,7 @@ class Agent:
             (self._home / "agent.sock").unlink()
 
     def _seconds_to_next(self) -> float:
-        return max(0.01, min([now() + _LOOK_SECONDS, *self._again.values()]) - now())
+        return max(0.01, min([now() + _LOOK_SECONDS, *self._again.values(), *self._overdue.next_times()]) - now())
 
     def _is_superfluous(self) -> bool:
         """Idle for long, or idle with no service to come back to; or the home folder has been removed."""
@@ -182,6 +185,7 @@ class Agent:
             self._become_supervisor(folder, lock, sdk)
         os.close(lock)
         self._children[pid] = folder.part
+        self._overdue.watch(folder)
         self._last_busy = now()
         return pid
 
@@ -209,6 +213,7 @@ class Agent:
         except OSError:
             return
         self._strangers[pidfd] = folder.part
+        self._overdue.watch(folder)
         self._loop.on_readable(pidfd, lambda: self._stranger_ended(pidfd))
 
     def _stranger_ended(self, pidfd: int) -> None:
@@ -231,6 +236,7 @@ class Agent:
             os.setsid()
             signal.set_wakeup_fd(-1)
             self._listener.close()
+            self._overdue.close()
             os.close(self._lock)
             for pidfd in self._strangers:
                 os.close(pidfd)

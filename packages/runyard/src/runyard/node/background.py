@@ -21,6 +21,11 @@ _LONGEST_GRACE_OF_MANY_SECONDS = 3.0
 """Every rank of a run on several nodes is over within 5 s of a cancel."""
 
 
+def capped_grace(plan: LaunchPlan, grace_seconds: float) -> float:
+    """What is left of the grace that somebody would give a part of this plan."""
+    return min(grace_seconds, _LONGEST_GRACE_OF_MANY_SECONDS) if plan.is_distributed else grace_seconds
+
+
 @dataclass(frozen=True)
 class Stop:
     """The part is to end, and to be reported as `end_as`: "canceled", "failed" or "completed"."""
@@ -54,8 +59,7 @@ class Background:
         return self.capped(self._plan.cancel_grace_seconds if self.stop is None else self.stop.grace_seconds)
 
     def capped(self, grace_seconds: float) -> float:
-        most = _LONGEST_GRACE_OF_MANY_SECONDS if self._plan.is_distributed else grace_seconds
-        return min(grace_seconds, most)
+        return capped_grace(self._plan, grace_seconds)
 
     def begin_end(self) -> None:
         """The processes have ended: from now on a cancel alone cuts short what is still to be done."""

@@ -23,6 +23,11 @@ class ProcessId:
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state not in "ZX"
 
+    def is_frozen(self) -> bool:
+        """Somebody has stopped it, and nobody has let it go on."""
+        found = _stat(self.pid)
+        return found is not None and found.started == self.started and found.state in "Tt"
+
     def send(self, number: signal.Signals) -> None:
         """Quiet when it is gone."""
         try:

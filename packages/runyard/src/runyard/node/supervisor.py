@@ -22,6 +22,7 @@ from runyard.node.courier import names_that_are_no_text
 from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
+from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify
 from runyard.node.running import Running
@@ -86,10 +87,23 @@ class Supervisor:
     def _lost_end(self) -> Ending | None:
         if self._folder.read("process.json") is None and self._folder.read(READY) is None:
             return None
+        if (told := self._told_before()) is not None:
+            return told
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         lost = ends.failed("Running", message)
         lost.lost = True
         return lost
+
+    def _told_before(self) -> Ending | None:
+        """The end that was wished for: the supervisor before this one did not see to it, and was ended for that, or was
+        killed after a cancel."""
+        stop, was_overdue = self._background.stop, (self._folder.root / OVERDUE).exists()
+        if stop is None or not (was_overdue or stop.end_as == "canceled"):
+            return None
+        told = ends.as_told(stop.end_as, "Running")
+        if was_overdue:
+            told.warnings.append(f"The supervisor of {self._plan.here.name or 'the node'} did not stop; it was ended.")
+        return told
 
     def _try_to_live(self) -> Ending | None:
         try:

@@ -72,8 +72,12 @@ class ProcessTree:
     def _spared(self) -> set[int]:
         """The platform's own processes, which a script may have started: they serve other runs too. And what serves
         the run's mounts: a script that is asked to stop may still read and write there."""
-        platform = {pid for name in ("service.json", "agent.json") if (pid := _pid_in(self._folder.home / name))}
-        return platform | self._own()
+        return platform_processes(self._folder.home) | self._own()
+
+
+def platform_processes(home: Path) -> set[int]:
+    """The service and the agent of this home."""
+    return {pid for name in ("service.json", "agent.json") if (pid := _pid_in(home / name))}
 
 
 def _pid_in(file: Path) -> int | None:
