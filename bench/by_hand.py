@@ -5,9 +5,16 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# What ssh would do on another machine: the words, through a shell.
-_AGENT = '#!/bin/sh\nshift\nexec sh -c "$*"\n'
+# What ssh would do on another machine: the words, through a shell. Daemons of one machine must not share a folder for
+# their files: now and then one of them ends at once, and mpirun waits for it for ever.
+_AGENT = """#!/bin/sh
+export OMPI_MCA_orte_tmpdir_base="${0%/*}/$1"
+mkdir -p "$OMPI_MCA_orte_tmpdir_base"
+shift
+exec sh -c "$*"
+"""
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_SECONDS = 600
 _LOOPBACK = {"oob_tcp_if_include": "lo", "btl": "tcp,self", "btl_tcp_if_include": "lo"}
 
 
@@ -22,7 +29,9 @@ def mpirun(command: Sequence[str], *, nodes: int, folder: Path, variables: Mappi
     words += [word for name, value in settings.items() for word in ("--mca", name, value)]
     exported = [word for name in variables for word in ("-x", name)]
     environment = {**os.environ, **_AS_ROOT, **variables}
-    done = subprocess.run([*words, *exported, *command], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*words, *exported, *command], env=environment, capture_output=True, text=True, check=True, timeout=_SECONDS
+    )
     return done.stdout
 
 

@@ -23,7 +23,7 @@ def measure() -> Iterator[Measurement]:
         ends: list[float] = []
         script = home.root / "script.py"
         script.write_text(SCRIPT, encoding="utf-8")
-        subjects = {"floor": lambda: by_hand(script, home.root), "ours": lambda: as_run(home, config, ends)}
+        subjects = {"floor": lambda: by_hand(script, home.root), "ours": lambda: as_run(home, config, NODES, ends)}
         taken = interleaved(subjects, REPEATS)
     value, floor, spread = median(taken["ours"]), median(taken["floor"]), spread_of(taken["ours"])
     name = "submit to the first lines of 4 ranks on 4 nodes"
@@ -37,13 +37,13 @@ def by_hand(script: Path, folder: Path) -> float:
     return (latest("first", [printed]) - begun) * 1000
 
 
-def as_run(home: Home, config: ScriptRunConfig, ends: list[float]) -> float:
+def as_run(home: Home, config: ScriptRunConfig, ranks: int, ends: list[float]) -> float:
     """Milliseconds until the last rank has printed; those from its end to Completed are added to `ends`."""
     begun = time.time()
     run = home.submit(config)
     run.wait_for_completion()
     ended = time.time()
-    printed = rank_logs(run, NODES)
+    printed = rank_logs(run, ranks)
     ends.append((ended - latest("last", printed)) * 1000)
     return (latest("first", printed) - begun) * 1000
 
