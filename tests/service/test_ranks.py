@@ -84,14 +84,41 @@ def test_ranks_are_known_by_their_logs_where_no_node_tells(client, run):
     assert [(one["rank"], one["log"]) for one in client.get(f"/runs/{run}/ranks")["ranks"]] == [(0, FIRST), (1, SECOND)]
 
 
-def test_a_node_that_only_serves_the_others_is_said_to_run(tmp_path):
+def gang(tmp_path, *parts, **definition):
+    """What is said of a run whose nodes have told that."""
     stores = open_stores(f"sqlite:///{tmp_path}/runyard.db")
-    run = a_run("r1", nodes=("gang-0", "gang-1"), attempt=1)
+    run = a_run("r1", nodes=("gang-0", "gang-1"), attempt=1, definition=definition)
     stores.runs.create(run)
-    for node, state in enumerate((PartState.RUNNING, PartState.DONE)):
-        stores.parts.put(Part(attempt_id(run.id, 1), node, state, AT))
-    nodes = Ranks(stores.runs, stores.parts, FileLogStore(tmp_path / "logs")).of(run.id).nodes
+    for node, (state, facts) in enumerate(parts):
+        stores.parts.put(Part(attempt_id(run.id, 1), node, state, AT, facts))
+    found = Ranks(stores.runs, stores.parts, FileLogStore(tmp_path / "logs")).of(run.id)
     stores.close()
+    return found
+
+
+def of_mpi(tmp_path, *facts):
+    """The exit code and signal of every rank of an MPI job that has a rank on each node and has ended so."""
+    ranks = ([[0, "worker", FIRST]], [[1, "worker", SECOND]])
+    parts = [(PartState.ENDED, {"ranks": mine, **more}) for mine, more in zip(ranks, facts, strict=True)]
+    return [(one.exit_code, one.signal) for one in gang(tmp_path, *parts, communicator="Mpi").ranks]
+
+
+def test_all_ranks_of_an_mpi_job_that_completed_ended_well(tmp_path):
+    assert of_mpi(tmp_path, {"outcome": "completed"}, {"outcome": "completed"}) == [(0, None), (0, None)]
+
+
+def test_of_an_mpi_job_that_failed_the_end_of_the_blamed_rank_is_known(tmp_path):
+    launcher = {"outcome": "failed", "error": {"message": "x"}, "rank": 1, "exit_code": 3, "failed_node": 1}
+    assert of_mpi(tmp_path, launcher, {"outcome": "failed"}) == [(None, None), (3, None)]
+
+
+def test_a_node_that_has_failed_and_still_delivers_is_said_to_be_failing(tmp_path):
+    found = gang(tmp_path, (PartState.RUNNING, {}), (PartState.FAILING, {"outcome": "failed", "exit_code": 3}))
+    assert [(node.state, node.exit_code) for node in found.nodes] == [("running", None), ("failing", 3)]
+
+
+def test_a_node_that_only_serves_the_others_is_said_to_run(tmp_path):
+    nodes = gang(tmp_path, (PartState.RUNNING, {}), (PartState.DONE, {})).nodes
     assert [(node.name, node.state) for node in nodes] == [("gang-0", "running"), ("gang-1", "running")]
 
 
