@@ -63,6 +63,7 @@ def test_a_single_process_ignores_counts_that_are_for_others():
         ({"nodeCount": -1, "communicator": "Mpi"}, "node_count must be .* got -1"),
         ({"nodeCount": "2"}, "node_count must be .* got '2'"),
         ({"nodeCount": True}, "node_count must be .* got True"),
+        ({"nodeCount": 10**9, "communicator": "Mpi"}, "node_count must be at most 1000, got 1000000000"),
         (mpi(0), "process_count_per_node must be a whole number of at least 1, got 0"),
         (mpi(-1), "process_count_per_node must be .* got -1"),
         (mpi(1.5), "process_count_per_node must be .* got 1.5"),
@@ -73,6 +74,7 @@ def test_a_single_process_ignores_counts_that_are_for_others():
         (tensorflow(2, -1), "parameter_server_count must be a whole number of at least 0, got -1"),
         (tensorflow(5, 1), r"worker_count must be at most 2 with node_count=2 \(one worker a node\), got 5"),
         (tensorflow(2, 9999), "parameter_server_count must be at most 512 on 2 nodes, got 9999"),
+        (tensorflow(2, 499), "at most 500 together, got 2 and 499"),
         (torch(0), "process_count must be a whole number of at least 1, got 0"),
         (torch(-1), "process_count must be .* got -1"),
         (torch(1), r"process_count must be at least node_count \(2\)"),
@@ -109,7 +111,7 @@ def test_workers_and_servers_of_the_documented_example_fit():
 def test_a_gang_that_can_never_fit_is_refused_with_the_numbers():
     with pytest.raises(InvalidArgument, match="node_count must be at most 4 on 'cpu-cluster', got 8"):
         check_nodes(mpi(1, nodes=8), "cpu-cluster", max_nodes=4)
-    check_nodes(mpi(1, nodes=8), "amlcompute", max_nodes=None)
+    check_nodes(mpi(1, nodes=8), "amlcompute", max_nodes=8)
 
 
 @pytest.mark.parametrize(("given", "meant"), [("", 1), ("1", 1), (" 3 ", 3)])

@@ -38,6 +38,8 @@ def test_a_second_create_changes_the_first(client, computes):
     assert [(asset["name"], asset["version"], asset["body"]["max_nodes"]) for asset in listed] == [("same", 1, 3)]
     assert client.patch(f"{computes}/same", {"body": {"max_nodes": 5}})["body"]["max_nodes"] == 5
     assert client.refusal("PATCH", f"{computes}/same", {"body": {"min_nodes": 9}})["code"] == "invalid_argument"
+    crowd = {"body": {"min_nodes": 5000, "max_nodes": 5000}}
+    assert "at most 64" in client.refusal("PATCH", f"{computes}/same", crowd)["problem"]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,12 @@ def test_a_second_create_changes_the_first(client, computes):
         ({"max_nodes": 2, "resources": {"cpu": -1}}, "cpu"),
         ({"max_nodes": 2, "resources": {"cpu": "4"}}, "cpu"),
         ({"max_nodes": 2, "resources": {"gpu": 0.5}}, "gpu"),
+        ({"max_nodes": 2, "resources": {"gpu": 10**9}}, "gpu'] must be a number from 0 to 1000, got 1000000000"),
+        ({"max_nodes": 2, "resources": {"memory_gb": 10**300}}, "memory_gb"),
+        ({"max_nodes": 10**9}, "max_nodes must be a whole number from 1 to 10000, got 1000000000"),
+        ({"max_nodes": 10**40}, "max_nodes"),
+        ({"max_nodes": 5000, "min_nodes": 5000}, "min_nodes must be at most 64 there, got 5000"),
+        ({"max_nodes": 2, "idle_seconds_before_scaledown": 10**15}, "idle_seconds_before_scaledown"),
         ({"is_attached": True}, "attached"),
     ],
 )
@@ -68,6 +76,7 @@ def test_sizes_that_cannot_be_are_refused_by_name(client, computes, body, word):
     refused = client.refusal("POST", computes, {"name": "odd", "body": body})
     assert refused["code"] == "invalid_argument"
     assert word in refused["problem"]
+    assert len(refused["problem"]) < 300
 
 
 @pytest.mark.parametrize("name", ["local", "amlcompute", "AmlCompute", "containerinstance", "1abc", "a b", "", "../x"])

@@ -63,6 +63,21 @@ def test_more_nodes_than_the_cluster_may_have_are_refused(client, runs):
 
 
 @pytest.mark.parametrize(
+    ("target", "count", "said"),
+    [
+        ("wide", 10**6, "node_count must be at most 1000, got 1000000."),
+        ("wide", 1000, "node_count must be at most 64 on 'wide', got 1000."),
+        ("amlcompute", 10**6, "node_count must be at most 1000, got 1000000."),
+        ("amlcompute", 65, "node_count must be at most 64 on 'amlcompute', got 65."),
+    ],
+)
+def test_more_nodes_than_this_machine_gives_are_refused_at_once(client, runs, target, count, said):
+    client.post(f"{client.here}/assets/computes", {"name": "wide", "body": {"max_nodes": 10_000}})
+    crowd = submission("crowd-1", target=target, nodeCount=count, communicator="Gloo")
+    assert client.refusal("POST", runs, crowd)["problem"] == said
+
+
+@pytest.mark.parametrize(
     ("definition", "named"),
     [
         ({"nodeCount": 2}, "node_count=2"),

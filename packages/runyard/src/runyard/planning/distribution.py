@@ -10,6 +10,9 @@ from runyard.planning.variables import user_variables
 
 CHIEF_VARIABLE = "RUNYARD_TF_CHIEF"
 MOST_PROCESSES_PER_NODE = 256
+MOST_NODES = 1_000
+_MOST_TASKS = 500
+"""Of a parameter-server run, where each task is told the addresses of all."""
 
 
 class Kind(StrEnum):
@@ -76,7 +79,11 @@ def kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def node_count_of(definition: Mapping[str, Any]) -> int:
-    return _whole("node_count", definition.get("nodeCount", 1), at_least=1)
+    """InvalidArgument for one that no site could ever give: whoever has it may make something for each node."""
+    count = _whole("node_count", definition.get("nodeCount", 1), at_least=1)
+    if count > MOST_NODES:
+        raise InvalidArgument(f"node_count must be at most {MOST_NODES}, got {ascii(count)[:80]}.")
+    return count
 
 
 def _parameter_server(definition: Mapping[str, Any], nodes: int) -> Distribution:
@@ -87,10 +94,16 @@ def _parameter_server(definition: Mapping[str, Any], nodes: int) -> Distribution
     if workers > nodes * each:
         a_node = "one worker" if each == 1 else f"process_count_per_node={each} workers"
         raise InvalidArgument(
-            f"worker_count must be at most {nodes * each} with node_count={nodes} ({a_node} a node), got {workers}.",
-            hint=f"Give node_count={-(-workers // each)}, or fewer workers.",
+            f"worker_count must be at most {nodes * each} with node_count={nodes} ({a_node} a node), "
+            f"got {ascii(workers)[:80]}.",
+            hint=f"Give node_count={ascii(-(-workers // each))[:80]}, or fewer workers.",
         )
     _check_crowd("parameter_server_count", servers, nodes)
+    if workers + servers > _MOST_TASKS:
+        raise InvalidArgument(
+            f"worker_count and parameter_server_count must be at most {_MOST_TASKS} together, "
+            f"got {workers} and {servers}."
+        )
     return Distribution(Kind.PARAMETER_SERVER, nodes, each, workers, servers, _chief_wish(definition))
 
 
@@ -130,7 +143,7 @@ def _check_crowd(argument: str, count: int, nodes: int) -> None:
     if count > most:
         on = f" on {nodes} nodes" if nodes > 1 else ""
         raise InvalidArgument(
-            f"{argument} must be at most {most}{on}, got {count}.",
+            f"{argument} must be at most {most}{on}, got {ascii(count)[:80]}.",
             hint=f"No node runs more than {MOST_PROCESSES_PER_NODE} processes of one run.",
         )
 
@@ -148,5 +161,5 @@ def _given(value: Any, default: int) -> Any:
 
 def _whole(argument: str, value: Any, *, at_least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise InvalidArgument(f"{argument} must be a whole number of at least {at_least}, got {value!r}.")
+        raise InvalidArgument(f"{argument} must be a whole number of at least {at_least}, got {ascii(value)[:80]}.")
     return value

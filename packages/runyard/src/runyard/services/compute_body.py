@@ -10,8 +10,10 @@ DEFAULT_IDLE_SECONDS = 1800
 PLACE_FIELDS = frozenset({"engine", "address", "resources"})
 """They say which machines the service talks to and what it takes of them: for its owner alone."""
 _ENGINES = ("local", "ray")
-_RESOURCES = ("cpu", "gpu", "memory_gb")
+_RESOURCES: Mapping[str, int] = {"cpu": 10_000, "gpu": 1_000, "memory_gb": 1_000_000}
+"""What a node may be asked to have, at most."""
 _MOST_NODES = 10_000
+_MOST_IDLE_SECONDS = 10**9
 Body = Mapping[str, Any]
 
 
@@ -19,11 +21,11 @@ def checked_compute(body: Body) -> dict[str, Any]:
     """The body as it is kept. InvalidArgument names the field that cannot be."""
     place = _checked_place(body)
     is_attached = bool(body.get("is_attached"))
-    most = _whole(body, "max_nodes", _MOST_NODES if is_attached else None, at_least=1)
-    least = _whole(body, "min_nodes", 0, at_least=0)
+    most = _whole(body, "max_nodes", _MOST_NODES if is_attached else None, at_least=1, at_most=_MOST_NODES)
+    least = _whole(body, "min_nodes", 0, at_least=0, at_most=_MOST_NODES)
     if least > most:
         raise InvalidArgument(f"min_nodes must be at most max_nodes ({most}), got {least}.")
-    idle = _whole(body, "idle_seconds_before_scaledown", DEFAULT_IDLE_SECONDS, at_least=0)
+    idle = _whole(body, "idle_seconds_before_scaledown", DEFAULT_IDLE_SECONDS, at_least=0, at_most=_MOST_IDLE_SECONDS)
     priority = str(body.get("vm_priority") or "dedicated")
     if priority.lower() not in ("dedicated", "lowpriority"):
         raise InvalidArgument(f"vm_priority must be 'dedicated' or 'lowpriority', got {priority!r}.")
@@ -71,17 +73,19 @@ def _checked_resources(given: Any) -> dict[str, float]:
 
 def _amount(name: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf"):
-        raise InvalidArgument(f"resources[{name!r}] must be a number of at least 0, got {value!r}.")
+    if not is_number or not 0 <= value <= _RESOURCES[name]:
+        raise InvalidArgument(
+            f"resources[{name!r}] must be a number from 0 to {_RESOURCES[name]}, got {ascii(value)[:80]}."
+        )
     if name == "gpu" and value != int(value):
         raise InvalidArgument(f"resources['gpu'] must be a whole number, got {value!r}: runs do not share a GPU.")
     return float(value) if name == "memory_gb" else value
 
 
-def _whole(body: Body, name: str, default: int | None, *, at_least: int) -> int:
+def _whole(body: Body, name: str, default: int | None, *, at_least: int, at_most: int) -> int:
     value: Any = body.get(name)
     if value is None and default is not None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value:
-        raise InvalidArgument(f"{name} must be a whole number of at least {at_least}, got {value!r}.")
+    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= at_most:
+        raise InvalidArgument(f"{name} must be a whole number from {at_least} to {at_most}, got {ascii(value)[:80]}.")
     return value

@@ -44,8 +44,6 @@ class ComputeKind(PlainKind):
 
     def checked_change(self, seen: Asset, body: Body) -> Body:
         checked = checked_compute(body)
-        if _place(checked) == _place(seen.body):
-            return checked
         self._check_place(seen.workspace, seen.name, checked)
         if checked.get("address") not in (None, seen.body.get("address")):
             self._reach(checked["address"])
@@ -63,10 +61,10 @@ class ComputeKind(PlainKind):
         self._mover.wake()
 
     def _check_place(self, workspace: str, name: str, body: Body) -> None:
-        """What is there under this name may not be moved under its runs; a node must have a size that is known."""
+        """What is there under this name may not be moved under its runs; its nodes must be ones that can be had."""
         now = datetime.now(UTC)
         wanted = Asset("", workspace, AssetKind.COMPUTE, name, 1, now, now, body)
-        self._places.check_size(wanted)
+        self._places.check_cluster(wanted)
         before = self._places.find(workspace, name)
         if before is not None and _place(before.body) != _place(body):
             self._require_no_runs(workspace, name, "change where it is")

@@ -17,10 +17,10 @@ def target_of(definition: Mapping[str, Any]) -> str:
     return target
 
 
-def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int | None) -> None:
+def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int) -> None:
     """Raises InvalidArgument, with the numbers, for counts that make no sense or that the target can never have."""
     count = node_count_of(definition)
-    if max_nodes is not None and count > max_nodes:
+    if count > max_nodes:
         raise InvalidArgument(
             f"node_count must be at most {max_nodes} on {target!r}, got {count}.",
             hint="Lower it or choose a larger target.",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from runyard.errors import EngineError, NotFound
+from runyard.errors import EngineError, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.nodes import Gang, Node
 from runyard.model.runs import RunId, RunRecord
@@ -47,8 +47,17 @@ class Places:
         with self._pool_of(cluster) as pool:
             pool.check(cluster, definition)
 
-    def check_size(self, cluster: Asset) -> None:
-        """Raises InvalidArgument for a node whose size nobody knows, EngineError for a site that cannot be."""
+    def most_nodes(self, cluster: Asset | None) -> int:
+        """How many one run can have there; None for runs without a cluster."""
+        most = (self._sites.home() if cluster is None else self._sites.of(cluster)).engine.capabilities.max_nodes
+        return most if cluster is None else min(most, int(cluster.body["max_nodes"]))
+
+    def check_cluster(self, cluster: Asset) -> None:
+        """Raises InvalidArgument for a node whose size nobody knows and for more nodes than could be kept, EngineError
+        for a site that cannot be."""
+        least, most = int(cluster.body["min_nodes"]), self._sites.of(cluster).engine.capabilities.max_nodes
+        if least > most:
+            raise InvalidArgument(f"min_nodes must be at most {most} there, got {least}.", hint="Lower it.")
         with self._pool_of(cluster) as pool:
             pool.gpus_promised(cluster)
 

@@ -140,12 +140,12 @@ class Submissions:
     def _check_target(self, workspace: str, definition: Mapping[str, Any]) -> None:
         target = target_of(definition)
         if target in UNMANAGED_TARGETS:
-            check_nodes(definition, target, max_nodes=1 if target == "local" else None)
+            check_nodes(definition, target, max_nodes=1 if target == "local" else self._places.most_nodes(None))
             return
         computes = self._assets.list(workspace, AssetKind.COMPUTE, latest_only=True)
         for compute in computes:
             if compute.name == target:
-                check_nodes(definition, target, max_nodes=int(compute.body["max_nodes"]))
+                check_nodes(definition, target, max_nodes=self._places.most_nodes(compute))
                 self._places.check(compute, definition)
                 return
         known = ", ".join(f"'{name}'" for name in sorted({"local", *(compute.name for compute in computes)}))
