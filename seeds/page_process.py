@@ -4,6 +4,7 @@ The working folder is the page's. One JSON line a block goes to the results file
 """
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -95,6 +96,7 @@ def lay_out(page: Page, folder: Path) -> None:
         shutil.copy(folder / name, folder / "tf-mnist")
     shutil.copy(EXAMPLES / "tf1_mnist" / "tf_mnist.py", folder / "tf-mnist" / "train_mnist.py")
     shutil.copy(folder / "mounted_data.py", folder / "my-sklearn-proj")
+    (folder / "my-cntk-proj" / "root_of_machine.txt").write_text(str(tuple(os.stat("/"))[1:3]), encoding="utf-8")
     for block in page.blocks:
         if block.runs_inside_a_script:
             (folder / "tf-mnist" / "page_block.txt").write_text(block.code, encoding="utf-8")

@@ -36,7 +36,13 @@ def test_blocks_share_their_names_and_a_failure_does_not_stop_the_page(tmp_path)
 def test_the_page_finds_its_own_workspace_and_the_scripts_it_names(tmp_path):
     folder, _ = run(PAGE, tmp_path)
     assert json.loads((folder / "config.json").read_text())["workspace_name"] == "seeds-900"
-    for name in ("tf_mnist.py", "chainer_mnist.py", "tf-mnist/utils.py", "my-sklearn-proj/train.py"):
+    for name in (
+        "tf_mnist.py",
+        "chainer_mnist.py",
+        "tf-mnist/utils.py",
+        "my-sklearn-proj/train.py",
+        "my-cntk-proj/root_of_machine.txt",
+    ):
         assert (folder / name).is_file(), name
 
 
