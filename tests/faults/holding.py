@@ -77,7 +77,7 @@ def _until(held: Held, status: str) -> None:
 @contextmanager
 def preparing(yard: Yard, folder: Path) -> Iterator[Held]:
     """The environment holds a package whose build waits for the gate."""
-    package = _slow_package(folder)
+    package = slow_package(folder)
     environment = Environment("slow")
     environment.python.conda_dependencies = CondaDependencies.create(
         pip_packages=[f"slow-package @ {package.as_uri()}"], pin_sdk_version=False
@@ -109,7 +109,7 @@ def queued(yard: Yard, folder: Path) -> Iterator[Held]:
 @contextmanager
 def starting(yard: Yard, folder: Path) -> Iterator[Held]:
     """The data's server does not answer before the gate opens."""
-    with _slow_web_server(folder) as address:
+    with slow_web_server(folder) as address:
         data = Dataset.File.from_files(f"{address}/data.bin", validate=False).as_named_input("data").as_download()
         held = _submitted(yard, folder, arguments=(data,))
         eventually((folder / "asked").exists, "the request for data")
@@ -163,7 +163,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 """
 
 
-def _slow_package(folder: Path) -> Path:
+def slow_package(folder: Path) -> Path:
     package = folder / "slow-package"
     package.mkdir()
     (package / "pyproject.toml").write_text(
@@ -176,7 +176,7 @@ def _slow_package(folder: Path) -> Path:
 
 
 @contextmanager
-def _slow_web_server(folder: Path) -> Iterator[str]:
+def slow_web_server(folder: Path) -> Iterator[str]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             (folder / "asked").touch()
