@@ -12,6 +12,7 @@ import pytest
 from runyard.engines.ray.address import parse_address, require_listener
 from runyard.engines.ray.engine import RayEngine
 from runyard.engines.ray.names import GangName, parse_gang, service_id
+from runyard.engines.ray.node_agent import require_version
 from runyard.engines.ray.node_home import claim_home
 from runyard.engines.ray.placements import Placement, Placements
 from runyard.engines.ray.sizes import bundle_of, check_gang, words_for
@@ -23,6 +24,7 @@ from runyard.node.fence import open_guard, parse_guard
 from runyard.node.processes import ProcessId, identify
 from runyard.planning.vm_sizes import BUILT_IN
 from runyard.ports.engine import Observed, PartPhase, ticket_for
+from runyard.version import VERSION
 
 GB = 1024**3
 
@@ -176,6 +178,12 @@ def test_a_guard_is_no_later_process_with_its_number(raylet: subprocess.Popen[by
     os.close(descriptor)
     with pytest.raises(ValueError, match="invalid literal"):
         parse_guard("raylet")
+
+
+def test_a_node_of_another_version_is_refused_with_both() -> None:
+    require_version(VERSION)
+    with pytest.raises(EngineError, match=rf"has runyard {VERSION}, the service 99\.0.*runyard\[ray\]==99\.0"):
+        require_version("99.0")
 
 
 class SilentNodes:

@@ -5,13 +5,14 @@ from runyard.engines.ray.link import BridgeLink
 from runyard.engines.ray.names import service_id
 from runyard.engines.ray.ray_cluster import RayCluster
 from runyard.errors import EngineError
+from runyard.version import VERSION
 
 _CONNECT_SECONDS = 30.0
 _HELLO_SECONDS = 30.0
 
 
 def check_address(home: Path, address: str) -> None:
-    """That a Ray cluster answers there and one of its nodes has Runyard of this version.
+    """That a Ray cluster answers there and each of its nodes has Runyard of this version.
 
     Takes seconds. Raises InvalidArgument for what is no address, EngineError saying what is missing.
     """
@@ -24,9 +25,9 @@ def check_address(home: Path, address: str) -> None:
 
 def check_cluster(cluster: RayCluster) -> None:
     state = cluster.look(patience_seconds=_CONNECT_SECONDS)
-    nodes = sorted((node for node in state.nodes if node.is_alive), key=lambda node: node.is_head)
+    nodes = [node for node in state.nodes if node.is_alive]
     if not nodes:
         raise EngineError(f"The Ray cluster at {cluster.link.address} has no living node.")
-    (answer,) = cluster.ask([(nodes[0], {"op": "hello"})], seconds=_HELLO_SECONDS)
-    if isinstance(answer, EngineError):
-        raise answer
+    for answer in cluster.ask([(node, {"op": "hello", "version": VERSION}) for node in nodes], seconds=_HELLO_SECONDS):
+        if isinstance(answer, EngineError):
+            raise answer

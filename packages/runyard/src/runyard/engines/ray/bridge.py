@@ -61,7 +61,7 @@ class Bridge:
         except RunyardError as e:
             answer = {"id": message["id"], "error": to_wire(e)}
         except Exception as e:
-            words = f"Ray could not do {message['op']!r}: {type(e).__name__}: {_first_line(e)}"
+            words = f"Ray could not do {message['op']!r}: {type(e).__name__}: {_in_brief(e)}"
             answer = {"id": message["id"], "error": to_wire(EngineError(words))}
         self._tell(answer)
 
@@ -91,13 +91,15 @@ def _wrapped(address: str, error: Exception) -> RunyardError:
             hint="Start the service with RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH naming the file that holds it.",
         )
     return EngineError(
-        f"The Ray cluster at {address} does not answer: {_first_line(error)}",
+        f"The Ray cluster at {address} does not answer: {_in_brief(error)}",
         hint="Check that its head runs and that the address is right.",
     )
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+def _in_brief(error: Exception) -> str:
+    """What failed and why: Ray puts a traceback between the two."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(line[:300] for line in dict.fromkeys([lines[0], lines[-1]]))
 
 
 if __name__ == "__main__":

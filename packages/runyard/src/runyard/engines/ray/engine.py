@@ -10,6 +10,7 @@ from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
 from runyard.planning.plan_json import plan_to_json
 from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
+from runyard.version import VERSION
 
 _MOST_NODES = 10_000
 _START_SECONDS = 30.0
@@ -35,7 +36,8 @@ class RayEngine:
         requests = []
         for index, (part, node) in enumerate(placement.parts()):
             body = plan_to_json(replace(plan, node=index))
-            requests.append((node, {"op": "start", "part": part, "plan": body, "service": service}))
+            request = {"op": "start", "part": part, "plan": body, "service": service, "version": VERSION}
+            requests.append((node, request))
         answers = self._cluster.ask(requests, seconds=_START_SECONDS)
         state = self._cluster.look()
         for (node, _), answer in zip(requests, answers, strict=True):

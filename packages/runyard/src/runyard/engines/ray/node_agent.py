@@ -50,7 +50,8 @@ class NodeAgent:
         except OSError as e:
             return {"error": to_wire(EngineError(f"The node cannot do what it was asked: {e}."))}
 
-    def _hello(self, _: Json) -> Json:
+    def _hello(self, request: Json) -> Json:
+        require_version(request["version"])
         return {"version": VERSION, "home": str(self._home), "pid": os.getpid()}
 
     def _service(self, request: Json) -> Json:
@@ -59,6 +60,7 @@ class NodeAgent:
         return {}
 
     def _start(self, request: Json) -> Json:
+        require_version(request["version"])
         self._service(request["service"])
         self._parts.lay_out(request["part"], request["plan"])
         self._parts.start(request["part"])
@@ -115,6 +117,15 @@ class GpuHolder:
         import ray
 
         return [str(number) for number in ray.get_gpu_ids()]
+
+
+def require_version(wanted: str) -> None:
+    """Plans of another version may say what this one does not know."""
+    if wanted != VERSION:
+        raise EngineError(
+            f"This Ray node has runyard {VERSION}, the service {wanted}.",
+            hint=f"Install the same on every node: pip install 'runyard[ray]=={wanted}'",
+        )
 
 
 def _raylet() -> ProcessId:
