@@ -247,3 +247,11 @@ def test_what_proxies_are_not_asked_for_stays_as_it_was_given(given, planned):
     plan = on_nodes(tensorflow("1.13", 2, 1, environment={"environmentVariables": given}), 2)
     env = processes(plan)[0].env
     assert {name: value for name, value in env.items() if name.lower().startswith("no_")} == planned
+
+
+def test_ranks_that_wait_leave_the_cores_of_one_machine_to_the_others_unless_told_otherwise():
+    name = "OMPI_MCA_mpi_yield_when_idle"
+    assert [node.env[name] for node in on_nodes(mpi(2, 1), 2).nodes] == ["1", "1"]
+    told = mpi(2, 1, environment={"environmentVariables": {name: "0"}})
+    assert [node.env[name] for node in on_nodes(told, 2).nodes] == ["0", "0"]
+    assert name not in on_nodes(mpi(2, 1), 2, addresses=("10.0.0.4", "10.0.0.7")).nodes[0].env
