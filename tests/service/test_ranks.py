@@ -78,6 +78,39 @@ def test_what_is_no_rank_and_no_place_is_refused(client, run, query):
     assert (answer.status, answer.json["code"]) == (400, "invalid_argument")
 
 
+@pytest.mark.parametrize("digits", [19, 5000])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/{run}/stream?ranks={number}",
+        "/runs/{run}/stream?ranks=all&from={number}~azureml-logs/70_driver_log_0.txt",
+        "/runs/{run}/stream?offset={number}",
+        "/runs/{run}/stream?tail={number}",
+        "/runs/{run}/wait?version={number}",
+        "/runs/{run}/metrics?name=loss&rank={number}",
+        "/runs/{run}/logs/azureml-logs/70_driver_log_0.txt?offset={number}",
+        "/runs/{run}/logs/azureml-logs/70_driver_log_0.txt?limit={number}",
+        "/workspaces/{workspace}/runs?before={number}",
+        "/workspaces/{workspace}/runs?limit={number}",
+        "/workspaces/{workspace}/assets/computes/cpu?version={number}",
+    ],
+)
+def test_a_number_that_nothing_can_count_to_is_refused(client, run, path, digits):
+    refused = client.refusal("GET", path.format(run=run, workspace=client.workspace, number="9" * digits))
+    assert (refused["status"], refused["code"]) == (400, "invalid_argument")
+    assert len(refused["problem"]) < 300
+
+
+def test_nothing_is_read_past_the_end_of_a_log_however_far(client, run):
+    write(client, run, FIRST, b"zero\n")
+    end(client, run)
+    far = "9" * 18
+    assert said(client.lines(f"/runs/{run}/stream?ranks=all&from={far}~{FIRST}")) == []
+    assert said(client.lines(f"/runs/{run}/stream?log={FIRST}&offset={far}")) == []
+    assert client.ask("GET", f"{PREFIX}/runs/{run}/logs/{FIRST}?offset={far}").body == b""
+    assert client.ask("GET", f"{PREFIX}/runs/{run}/logs/{FIRST}?offset=1&limit={far}").body == b"ero\n"
+
+
 def test_ranks_are_known_by_their_logs_where_no_node_tells(client, run):
     for log in (SECOND, FIRST, LAUNCHER):
         write(client, run, log, b"x\n")

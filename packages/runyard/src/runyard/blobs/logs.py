@@ -48,8 +48,9 @@ class FileLogStore:
         """What is there of the range asked for: nothing past the end or where no log is."""
         try:
             with open(self._file(run_id, path), "rb") as log:
-                log.seek(offset)
-                return log.read(-1 if limit is None else limit)
+                there = max(0, os.fstat(log.fileno()).st_size - offset)
+                log.seek(offset if there else 0)
+                return log.read(there if limit is None else min(limit, there))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return b""
 

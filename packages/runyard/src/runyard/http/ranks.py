@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from runyard.errors import InvalidArgument
+from runyard.http.numbers import counting_number
 from runyard.model.names import check_relative_path
 
 ALL = "all"
@@ -16,9 +16,7 @@ def wanted_rank(given: str) -> int | None:
     """None for all of them."""
     if given == ALL:
         return None
-    if not given.isdecimal() or not given.isascii():
-        raise InvalidArgument(f"ranks must be {ALL!r} or the number of one rank, got {given!r}.")
-    return int(given)
+    return counting_number(given, f"ranks must be {ALL!r} or the number of one rank")
 
 
 def offsets_of(given: Sequence[str]) -> dict[str, int]:
@@ -26,7 +24,6 @@ def offsets_of(given: Sequence[str]) -> dict[str, int]:
     found = {}
     for one in given:
         offset, _, path = one.partition("~")
-        if not offset.isdecimal() or not offset.isascii():
-            raise InvalidArgument(f"from must look like OFFSET~PATH, got {one!r}.")
-        found[check_relative_path(path, "log path")] = int(offset)
+        read = counting_number(offset, "from must look like OFFSET~PATH with a number of bytes")
+        found[check_relative_path(path, "log path")] = read
     return found

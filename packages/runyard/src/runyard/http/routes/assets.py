@@ -11,6 +11,7 @@ from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
 from runyard.http.fields import mapping, strings, text
+from runyard.http.numbers import Whole
 from runyard.http.records import shown_asset
 from runyard.http.routes.runs import wanted_tags
 from runyard.model.assets import Asset, AssetKind
@@ -47,20 +48,20 @@ def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id
 
 
 @router.get("/assets/{kind}/{name}")
-def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
+def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, version: Whole | None = None) -> Response:
     return Json(shown_asset(noted(services, who, services.assets.get(workspace, kind, name, version))))
 
 
 @router.patch("/assets/{kind}/{name}")
 def patch_asset(
-    services: Use, who: Who, workspace: str, kind: str, name: str, body: JsonBody, version: int | None = None
+    services: Use, who: Who, workspace: str, kind: str, name: str, body: JsonBody, version: Whole | None = None
 ) -> Response:
     _check_place(who, kind, body.get("body"))
     return Json(shown_asset(services.assets.change(workspace, kind, name, version, body)))
 
 
 @router.delete("/assets/{kind}/{name}")
-def delete_asset(services: Use, workspace: str, kind: str, name: str, version: int | None = None) -> Response:
+def delete_asset(services: Use, workspace: str, kind: str, name: str, version: Whole | None = None) -> Response:
     services.assets.delete(workspace, kind, name, version)
     return Nothing()
 

@@ -8,6 +8,7 @@ from runyard.http.auth import run_access, same_machine
 from runyard.http.bodies import JsonBody, RawBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, entries, flag, names, text
+from runyard.http.numbers import Counting, Whole
 from runyard.http.paths import PATH
 from runyard.model.runs import RunId
 from runyard.services.tokens import Role
@@ -17,7 +18,7 @@ router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
 
 @router.get("/metrics")
 def get_metrics(
-    services: Use, run_id: str, name: str | None = None, children: bool = False, rank: int | None = None
+    services: Use, run_id: str, name: str | None = None, children: bool = False, rank: Whole | None = None
 ) -> Response:
     return Bytes(services.metrics.packed(RunId(run_id), name, children=children, rank=rank))
 
@@ -28,7 +29,7 @@ def get_journals(services: Use, run_id: str) -> Response:
 
 
 @router.post("/journals/{journal}")
-def post_journal(services: Use, run_id: str, journal: str, body: RawBody, offset: int = 0) -> Response:
+def post_journal(services: Use, run_id: str, journal: str, body: RawBody, offset: Whole = 0) -> Response:
     return Json({"offset": services.journals.append(RunId(run_id), journal, offset, body)})
 
 
@@ -40,12 +41,12 @@ def get_logs(services: Use, who: Who, run_id: str) -> Response:
 
 
 @router.get(f"/logs/{PATH}")
-def get_log(services: Use, run_id: str, path: str, offset: int = 0, limit: int | None = None) -> Response:
+def get_log(services: Use, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None) -> Response:
     return Bytes(services.logs.read(RunId(run_id), path, offset, limit))
 
 
 @router.post(f"/logs/{PATH}")
-def post_log(services: Use, run_id: str, path: str, body: RawBody, offset: int = 0) -> Response:
+def post_log(services: Use, run_id: str, path: str, body: RawBody, offset: Whole = 0) -> Response:
     return Json({"offset": services.logs.append(RunId(run_id), path, offset, body)})
 
 

@@ -11,6 +11,7 @@ from runyard.http.auth import run_access, workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import entries, flag, mapping, strings, text
+from runyard.http.numbers import Whole
 from runyard.http.ranks import Offsets, offsets_of, wanted_rank
 from runyard.http.records import RunWire, shown_asset
 from runyard.http.stream import follow, wait_for_change
@@ -70,8 +71,8 @@ def list_runs(
     order_by_metric: str | None = None,
     above: float | None = None,
     ascending: bool = False,
-    before: int | None = None,
-    limit: int = 100,
+    before: Whole | None = None,
+    limit: Whole = 100,
     metrics: bool = False,
 ) -> Response:
     limit = max(1, min(limit, MOST_LISTED))
@@ -145,7 +146,7 @@ def ranks(services: Use, run_id: str) -> Response:
 
 @router.get("/wait")
 async def wait(
-    services: Use, shown: Shown, run_id: str, version: int = 0, timeout: float = 30.0, ended: bool = False
+    services: Use, shown: Shown, run_id: str, version: Whole = 0, timeout: float = 30.0, ended: bool = False
 ) -> Response:
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
     run = await wait_for_change(services, RunId(run_id), None if ended else version, seconds)
@@ -158,8 +159,8 @@ async def stream(
     shown: Shown,
     run_id: str,
     log: str | None = None,
-    offset: int = 0,
-    tail: int = 0,
+    offset: Whole = 0,
+    tail: Whole = 0,
     ranks: str = "",
     offsets: Offsets = (),
 ) -> Response:

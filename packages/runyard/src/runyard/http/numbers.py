@@ -1,0 +1,20 @@
+"""Numbers of a query, kept to what files and databases can count to. Others are an InvalidArgument."""
+
+from typing import Annotated
+
+from fastapi import Query
+
+from runyard.errors import InvalidArgument
+
+_MOST_DIGITS = 18
+_MOST = 10**_MOST_DIGITS - 1
+
+Whole = Annotated[int, Query(ge=-_MOST, le=_MOST)]
+Counting = Annotated[int, Query(ge=0, le=_MOST)]
+
+
+def counting_number(text: str, expected: str) -> int:
+    """`expected` says what the request may hold in this place."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise InvalidArgument(f"{expected}, got {ascii(text)[:80]}.")
+    return int(text)
