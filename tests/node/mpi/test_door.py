@@ -1,3 +1,5 @@
+import hashlib
+import hmac
 import json
 import os
 import signal
@@ -118,11 +120,17 @@ def _connected(place: str) -> socket.socket:
     return connection
 
 
+@pytest.mark.parametrize("secret", ["short", "long" * 40])
+def test_a_proof_is_an_hmac_of_what_is_said(secret):
+    expected = hmac.new(secret.encode(), "asks\0a\0b\0orted\0é".encode(), hashlib.sha256).hexdigest()
+    assert rsh_agent.proof(secret, "asks", ["a", "b"], ["orted", "é"]) == expected
+
+
 def test_who_has_the_secret_gets_what_it_asks_for_and_hears_how_it_ends(opened):
     opened.starts = ("sh", "-c", "exit 7")
     agent = opened.agent("orted", "-mca", '"a b"')
     assert opened.exit_code_of(agent) == 7
-    assert opened.asked == [["orted", "-mca", "a b"]]
+    assert opened.asked == [["orted", "-mca", '"a b"']]
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.13"])

@@ -190,9 +190,12 @@ def test_the_environments_own_open_mpi_comes_first(tmp_path):
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
     words = daemon_words(
-        mpi_plan(["a", "b"], 1), ["PATH=x", ";", "/opt/orted", "-mca", "x"], str(own.with_name("python")), os.environ
+        mpi_plan(["a", "b"], 1),
+        ["PATH=x", ";", "/opt/orted", "-mca", '"a b"'],
+        str(own.with_name("python")),
+        os.environ,
     )
-    assert words == [str(own), "-mca", "x"]
+    assert words == [str(own), "-mca", "a b"]  # as a shell reads it
 
 
 @pytest.mark.parametrize("words", [[], ["rm", "-rf", "/"], ["sh", "-c", "orted; true"]])

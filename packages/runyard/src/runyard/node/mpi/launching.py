@@ -62,7 +62,9 @@ def require_open_mpi(plan: LaunchPlan, python: str, variables: Mapping[str, str]
 
 def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables: Mapping[str, str]) -> list[str]:
     """This node's own orted with the arguments that the launcher asks for, whatever it wants in front of them.
-    OSError when the words start no orted."""
+
+    `words` are what it would have ssh hand to a shell. OSError when they start no orted."""
+    words = _as_a_shell_reads(words)
     names = [os.path.basename(word) for word in words]
     if "orted" not in names:
         raise OSError(f"the launcher asks for {words[:1]}, not for orted")
@@ -72,6 +74,13 @@ def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables:
         if value and setting in arguments[:-1]:
             arguments[arguments.index(setting) + 1] = value
     return [_required("orted", plan, python, variables), *arguments]
+
+
+def _as_a_shell_reads(words: Sequence[str]) -> list[str]:
+    try:
+        return shlex.split(" ".join(words))
+    except ValueError as e:
+        raise OSError(f"the launcher asks for what no shell could read: {e}") from e
 
 
 def find_open_mpi(program: str, python: str, variables: Mapping[str, str]) -> str | None:

@@ -5,20 +5,27 @@ Runs alone on any Python from 3.6 on.
 """
 
 import _socket
-import hashlib
-import hmac
-import json
 import os
 import select
-import shlex
 import sys
+from _operator import _compare_digest as is_same
 
 if False:  # the module is slow to load
     from typing import Any
 
+try:  # The modules json and hashlib take longer to load than all that is done here.
+    from _json import encode_basestring_ascii as quoted
+except ImportError:  # another Python than the usual
+    from json import dumps as quoted
+try:
+    from _sha256 import sha256  # type: ignore[import-not-found]
+except ImportError:
+    from hashlib import sha256
+
 TIMEOUT_SECONDS = 20
 LOOK_AT_PARENT_SECONDS = 1.0
 NOT_STARTED, LOST = 255, 254
+HASH_BLOCK_BYTES = 64
 
 
 class Refused(Exception):
@@ -30,24 +37,24 @@ class Ended(Exception):
 
 
 def main(arguments: "list[str]") -> int:
-    doors_file, host, command = arguments[0], arguments[1], " ".join(arguments[2:])
+    doors_file, host, command = arguments[0], arguments[1], arguments[2:]
     with open(doors_file, "rb") as file:
-        known = json.loads(file.read().decode("utf-8"))
+        known = parsed(file.read())
     address = known["doors"].get(host.split("@")[-1])
     if address is None:
         raise Refused(f"the run has no node {host!r}")
-    return ask(address, known["secret"], shlex.split(command))
+    return ask(address, known["secret"], command)
 
 
 def ask(address: str, secret: str, words: "list[str]") -> int:
     connection = Connection(address)
     theirs, own = connection.read()["nonce"], os.urandom(16).hex()
     nonces = [theirs, own]
-    connection.write({"nonce": own, "words": words, "proof": proof(secret, "asks", nonces, words)})
+    connection.write(line_of(own, words, proof(secret, "asks", nonces, words)))
     answer = connection.read()
     if "error" in answer:
         raise Refused(answer["error"])
-    if not hmac.compare_digest(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
+    if not is_same(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
         raise Refused("something else answers at its door")
     connection.wait(os.getppid())
     return int(connection.read()["exit"])
@@ -56,7 +63,42 @@ def ask(address: str, secret: str, words: "list[str]") -> int:
 def proof(secret: str, side: str, nonces: "list[str]", words: "list[str]") -> str:
     """Shows that `side` knows the secret, which never travels, and means these words, in this conversation alone."""
     text = "\0".join([side, *nonces, *words])
-    return hmac.new(secret.encode(), text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+    return hmac_sha256(secret.encode(), text.encode("utf-8", "surrogateescape"))
+
+
+def hmac_sha256(key: bytes, message: bytes) -> str:
+    """RFC 2104."""
+    if len(key) > HASH_BLOCK_BYTES:
+        key = sha256(key).digest()
+    padded = key.ljust(HASH_BLOCK_BYTES, b"\0")
+    inner = sha256(bytes(byte ^ 0x36 for byte in padded) + message).digest()
+    return str(sha256(bytes(byte ^ 0x5C for byte in padded) + inner).hexdigest())
+
+
+class AsUsual:
+    """How numbers and objects of JSON are read."""
+
+    strict, object_hook, object_pairs_hook = True, None, None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
+def parsed(text: bytes) -> "dict[str, Any]":
+    """An object, which begins with the first byte."""
+    try:
+        from _json import make_scanner
+    except ImportError:
+        import json
+
+        return dict(json.loads(text.decode("utf-8")))
+    try:
+        return dict(make_scanner(AsUsual)(text.decode("utf-8"), 0)[0])  # type: ignore[arg-type]
+    except StopIteration:
+        raise ValueError("an answer that is no JSON") from None
+
+
+def line_of(nonce: str, words: "list[str]", shown: str) -> bytes:
+    listed = ", ".join(quoted(word) for word in words)
+    return f'{{"nonce": {quoted(nonce)}, "words": [{listed}], "proof": {quoted(shown)}}}\n'.encode()
 
 
 class Connection:
@@ -76,8 +118,8 @@ class Connection:
             name, _, port = place.rpartition(":")
             self._socket.connect((name, int(port)))
 
-    def write(self, body: "dict[str, object]") -> None:
-        self._socket.sendall(json.dumps(body).encode() + b"\n")
+    def write(self, line: bytes) -> None:
+        self._socket.sendall(line)
 
     def read(self) -> "dict[str, Any]":
         while b"\n" not in self._unread:
@@ -86,8 +128,7 @@ class Connection:
                 raise Ended("its supervisor is gone")
             self._unread += piece
         line, self._unread = self._unread.split(b"\n", 1)
-        body = json.loads(line.decode("utf-8"))  # type: dict[str, Any]
-        return body
+        return parsed(line)
 
     def wait(self, parent: int) -> None:
         """Until there is something to read, or mpirun, which started this, has ended."""
