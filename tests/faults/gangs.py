@@ -37,6 +37,7 @@ for part in range(heap):
         sink.write(os.urandom(1 << 20))
 note("finished-" + rank)
 """
+_MOMENT_SECONDS = 10
 LAYOUTS: Mapping[str, Callable[[int], Any]] = {
     "mpi": lambda nodes: MpiConfiguration(1, nodes),
     "torch": lambda nodes: PyTorchConfiguration("Gloo", nodes, nodes),
@@ -53,6 +54,7 @@ class Gang:
         ComputeTarget.create(yard.workspace, "gang", cluster).wait_for_completion()
         self.run: Run
         self._networks: set[str] = set()
+        self._memory: frozenset[str] = frozenset()
 
     def submit(self, script: str = SCRIPT, *, heap: int = 0, arguments: tuple[Any, ...] = (), **options: Any) -> "Gang":
         job = LAYOUTS[self.layout](self.nodes)
@@ -104,8 +106,13 @@ class Gang:
         wanted = b"rsh_agent" if what == "rsh" else what.encode()
         return next((pid for pid in self.yard.processes() if wanted in b" ".join(_program(pid))), None)
 
-    def left_behind(self) -> list[str]:
-        """Processes, namespaces, and files that outlived the run."""
+    def check_nothing_is_left(self) -> None:
+        """No process, namespace, port, folder or shared memory outlives the run for more than a moment."""
+        with suppress(TimeoutError):
+            eventually(lambda: not self._left_behind(), "an empty machine", _MOMENT_SECONDS)
+        assert self._left_behind() == []
+
+    def _left_behind(self) -> list[str]:
         platform = {self._find("agent"), self._find("service")}
         home = self.yard.home
         left = [
@@ -116,8 +123,6 @@ class Gang:
         left += [str(path) for place in places if place.exists() for path in place.iterdir()]
         left += [str(path) for path in Path("/dev/shm").glob("runyard-*") if path.name in self._memory]
         return left
-
-    _memory: frozenset[str] = frozenset()
 
     def watch_memory(self) -> None:
         """From now on its folders in shared memory are known: other runs of the machine have theirs there too."""

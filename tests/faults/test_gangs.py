@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.gangs import HOLDS, Gang
-from tests.faults.yard import Yard, ended, eventually, message_of
+from tests.faults.yard import Yard, ended, message_of
 
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 NODES = {"mpi": 3, "torch": 4, "ps": 2} if FULL else {"mpi": 2, "torch": 2, "ps": 2}
@@ -70,11 +70,4 @@ def test_after_a_kill_a_gang_has_a_true_end(yard: Yard, tmp_path: Path, phase: s
     else:
         assert run.get_status() == "Completed", message_of(run)
         assert gang.has_finished
-    _check_nothing_is_left(gang)
-
-
-def _check_nothing_is_left(gang: Gang) -> None:
-    try:
-        eventually(lambda: not gang.left_behind(), "an empty machine", SECONDS)
-    except TimeoutError:
-        assert gang.left_behind() == []
+    gang.check_nothing_is_left()
