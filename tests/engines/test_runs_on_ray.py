@@ -8,7 +8,7 @@ import pytest
 
 from azureml.core import Run
 from azureml.core.compute import AmlCompute, ComputeTarget, RayCompute
-from azureml.core.runconfig import PyTorchConfiguration
+from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration
 from runyard.node.processes import carrying
 from runyard_sdk.client import Client
 from tests.engines.ray_cluster import RayCluster
@@ -31,6 +31,22 @@ subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.slee
 print("begun", flush=True)
 while not os.path.exists(sys.argv[1]):
     time.sleep(0.05)
+"""
+# By Open MPI's own library: ranks of two nodes find one another, add up, and tell in whose folder they work.
+ADDS_UP = """
+import ctypes, os, sys
+mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+world = ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world"))
+integer, total = (ctypes.byref(ctypes.c_char.in_dll(mpi, name)) for name in ("ompi_mpi_int", "ompi_mpi_op_sum"))
+mpi.MPI_Init(None, None)
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+mine, added = ctypes.c_int(rank + 1), ctypes.c_int()
+mpi.MPI_Allreduce(ctypes.byref(mine), ctypes.byref(added), 1, integer, total, world)
+print("sum", added.value, "in", os.getcwd(), flush=True)
+if rank == 1 and "--fail" in sys.argv:
+    sys.exit("the last words of rank 1")
+mpi.MPI_Barrier(world)
+mpi.MPI_Finalize()
 """
 
 
@@ -116,6 +132,31 @@ def test_one_failing_rank_stops_the_others_and_is_named(yard: Yard) -> None:
     assert "rank 1" in message_of(run)
     assert "3" in message_of(run)
     assert processes_of(run) == set()
+
+
+def under_mpi(*, nodes: int, per_node: int = 1) -> dict[str, Any]:
+    return {"compute_target": "ray", "distributed_job_config": MpiConfiguration(per_node, nodes)}
+
+
+def test_ranks_of_mpi_compute_together_each_in_the_home_of_its_own_node(yard: Yard, cluster: RayCluster) -> None:
+    run = ended(yard.submit(ADDS_UP, **under_mpi(nodes=2, per_node=2)))
+    assert run.get_status() == "Completed", message_of(run)
+    words = [logs_of(run)[f"azureml-logs/70_driver_log_{rank}.txt"].split() for rank in range(4)]
+    assert [each[:2] for each in words] == [["sum", "10"]] * 4
+    homes = [Path(each[3]).relative_to(cluster.node_home).parts[:2] for each in words]
+    assert homes[0] == homes[1] != homes[2] == homes[3]
+    assert processes_of(run) == set()
+
+
+def test_a_failing_rank_of_mpi_is_named_with_its_node_and_its_last_words(yard: Yard) -> None:
+    run = yard.submit(ADDS_UP, arguments=("--fail",), **under_mpi(nodes=2))
+    addresses = eventually(lambda: [node["address"] for node in nodes_of(yard) if node["run_id"] == run.id], "nodes")
+    assert ended(run).get_status() == "Failed"
+    error = run.get_details()["error"]["error"]
+    assert "rank 1" in error["message"]
+    assert addresses[1] in error["message"]
+    assert "the last words of rank 1" in str(error)
+    eventually(lambda: not processes_of(run), f"the end of all of {run.id}", 5)
 
 
 def test_a_gang_that_cannot_ever_fit_is_refused_with_the_numbers(yard: Yard, cluster: RayCluster) -> None:
