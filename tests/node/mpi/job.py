@@ -15,7 +15,7 @@ from runyard.model.runs import AttemptId, RunId
 from runyard.node.attempt import AttemptFolder
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.mpi.door import Door
-from runyard.node.mpi.launching import daemon_words, mpi_words, rank_variables, scratch_variables
+from runyard.node.mpi.launching import daemon_words, files_of_ranks, mpi_words, rank_variables, scratch_variables
 from runyard.node.processes import ProcessId, carrying
 
 SECRET = "between the nodes of this run"
@@ -106,6 +106,7 @@ class Node:
             "work": str(self.folder.work),
             "std": str(self.folder.std),
             "notices": ["a notice"],
+            "files": files_of_ranks(),
         }
         (self.folder.root / "rank.json").write_text(json.dumps(facts), encoding="utf-8")
 

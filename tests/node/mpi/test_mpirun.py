@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 from dataclasses import replace
@@ -10,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from runyard.errors import EngineError
-from runyard.node.mpi.launching import daemon_words, host_lines, require_open_mpi
+from runyard.node.mpi.launching import daemon_words, host_lines, open_few_files, require_open_mpi
 from runyard.node.mpi.outcome import Blame, blame
 from runyard.node.mpi.rank_starter import IN_RANK
 from runyard.node.network import PrivateNetwork
@@ -88,6 +89,13 @@ def test_a_job_computes_in_a_private_network(start_job, tmp_path):
         job = start_job("{python}", "-c", ENDS_WELL, enter=network.enter)
         assert job.wait() == 0, job.said()
         assert all("the sum is 6" in log for log in rank_logs(job))
+
+
+def test_ranks_may_open_the_files_that_their_launcher_does_without(start_job):
+    job = start_job("/bin/sh", "-c", "ulimit -Sn; ulimit -Hn", enter=open_few_files)
+    assert job.wait() == 0, job.said()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert rank_logs(job)[3].split() == [str(soft), str(hard)]
 
 
 def test_a_shells_own_text_is_left_to_the_shell(start_job):

@@ -21,6 +21,7 @@ from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
+from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
 from runyard.node.processes import ProcessId
 from runyard.node.sdk_folder import ensure_sdk_folder
@@ -54,6 +55,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
     if ready_fd is not None:
         os.write(ready_fd, b"1")
         os.close(ready_fd)
+    why_no_private_network()  # finds out what the kernel allows, once for all supervisors
     agent.take_over()
     agent.serve()
     return 0

@@ -15,7 +15,9 @@ from runyard.node.event_loop import Readable
 from runyard.node.mpi.door import Door
 from runyard.node.mpi.launching import (
     daemon_words,
+    files_of_ranks,
     mpi_words,
+    open_few_files,
     rank_variables,
     require_open_mpi,
     scratch_variables,
@@ -61,7 +63,7 @@ class Assembly:
         if roster is None:
             return None
         self._join(roster)
-        enter = self._network.enter if self._network is not None else None
+        enter = self._enter if self._is_mpi or self._network is not None else None
         self._launch = replace(bare, roster=roster, words=self._words(bare, roster), enter=enter)
         for source, callback in self._waiting_for_launch:
             self._background.loop.on_readable(source, callback)
@@ -131,6 +133,7 @@ class Assembly:
             "work": str(self._folder.work),
             "std": str(self._folder.std),
             "notices": bare.notices() if self._plan.node == 0 else [],
+            "files": files_of_ranks(),
         }
         self._folder.write(self._folder.rank_file.name, ranks)
         if len(self._plan.nodes) > 1:
@@ -157,6 +160,13 @@ class Assembly:
         holder = roster[0].get("network")
         if holder is not None and self._network is None:
             self._network = PrivateNetwork.join(int(holder))
+
+    def _enter(self) -> None:
+        """What a new process of the part does before it becomes a program."""
+        if self._is_mpi:
+            open_few_files()
+        if self._network is not None:
+            self._network.enter()
 
     def _words(self, bare: Launch, roster: list[Json]) -> dict[str, str]:
         if not self._is_mpi:

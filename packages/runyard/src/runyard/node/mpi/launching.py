@@ -1,6 +1,7 @@
 """What the words of an MPI plan stand for on its first node, and where Open MPI is found on any."""
 
 import os
+import resource
 import shlex
 import shutil
 import sys
@@ -13,6 +14,7 @@ from runyard.node.attempt import AttemptFolder
 
 _HERE = Path(__file__).parent
 _SCRATCH = "OMPI_MCA_orte_tmpdir_base"
+_FILES_OF_LAUNCHERS = 4096
 _INSTALL = (
     "Install Open MPI there: apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora, RHEL), "
     "or add the conda package openmpi to the run's environment."
@@ -45,6 +47,19 @@ def rank_variables(python: str) -> dict[str, str]:
 def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
     """Open MPI keeps its own files in the part's folder, which goes with the part however that ends."""
     return {_SCRATCH: str(folder.root / "mpi")}
+
+
+def open_few_files() -> None:
+    """For a launcher or daemon before it starts: of everything that it starts it first closes, one by one, all files
+    that it might have open. Ranks get their own limit back."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft > _FILES_OF_LAUNCHERS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES_OF_LAUNCHERS, hard))
+
+
+def files_of_ranks() -> int:
+    """How many files a rank may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def host_lines(plan: LaunchPlan) -> str:

@@ -1,6 +1,7 @@
 """Becomes one rank of an MPI run: `rank_starter.py COMMAND...`, started by Open MPI on the rank's node.
 
-RUNYARD_RANK_FILE names a JSON file of that node: {"python", "placeholders": {text: path}, "work", "std", "notices"}.
+RUNYARD_RANK_FILE names a JSON file of that node:
+{"python", "placeholders": {text: path}, "work", "std", "notices", "files"}.
 Runs alone on any Python from 3.6 on.
 """
 
@@ -23,6 +24,7 @@ def main(words: "list[str]") -> int:
         for line in node.get("notices", ()):
             os.write(1, (line + "\n").encode())
     prefer_for_out_of_memory()
+    allow_files(node.get("files"))
     os.environ["RUNYARD_RANK"] = rank
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), IN_RANK)))
     command = filled_in(words, node)
@@ -68,6 +70,15 @@ def prefer_for_out_of_memory() -> None:
             file.write("500")
     except OSError:
         pass
+
+
+def allow_files(count: "int | None") -> None:
+    """As many as the node allows: those who start ranks have been given few."""
+    if count is not None:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def filled_in(words: "list[str]", node: "dict[str, Any]") -> "list[str]":
