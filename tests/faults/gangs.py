@@ -78,8 +78,8 @@ class Gang:
         return all((self._folder / f"finished-{rank}").exists() for rank in range(self.nodes))
 
     def pid_of(self, victim: str) -> int:
-        """Waits until there is one. "rank N", "supervisor N", "mpirun", "orted", "rsh agent", "pasta"; those of all
-        runs: "agent", "service"."""
+        """Waits until there is one. "rank N", "supervisor N", "mpirun", "orted" of node 1, "rsh agent", "pasta"; and
+        those of all runs: "agent", "service"."""
         return eventually(lambda: self._find(victim), f"{victim} of {self.run.id}")
 
     def kill(self, victim: str) -> None:
@@ -102,9 +102,11 @@ class Gang:
             return None
         if what == "pasta":
             supervisor = self._find("supervisor 0")
-            return next((pid for pid in pids() if _parent(pid) == supervisor and _name(pid).startswith("pasta")), None)
-        wanted = b"rsh_agent" if what == "rsh" else what.encode()
-        return next((pid for pid in self.yard.processes() if wanted in b" ".join(_program(pid))), None)
+            return next((pid for pid in pids() if _parent(pid) == supervisor and b"pasta" in _program(pid)[0]), None)
+        program = "/rsh_agent.py" if what == "rsh" else f"/{what}"
+        part = f"RUNYARD_PART={self.part(1 if what == 'orted' else 0).name}".encode()
+        found = (pid for pid in self.yard.processes() if part in _environ(pid))
+        return next((pid for pid in found if _runs(program.encode(), _program(pid))), None)
 
     def check_nothing_is_left(self) -> None:
         """No process, namespace, port, folder or shared memory outlives the run for more than a moment."""
@@ -208,8 +210,12 @@ def _parent(pid: int) -> int | None:
 
 
 def _program(pid: int) -> list[bytes]:
-    """The words it was started with, as far as they can name a program."""
-    return next(words_of(pid), b"").split(b"\0")[:6]
+    return next(words_of(pid), b"").split(b"\0")
+
+
+def _runs(program: bytes, words: list[bytes]) -> bool:
+    """An interpreter's program comes after its options."""
+    return any(word.endswith(program) for word in words[: 5 if b"python" in words[0] else 1])
 
 
 def _environ(pid: int) -> list[bytes]:

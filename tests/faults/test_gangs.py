@@ -30,8 +30,8 @@ CAUSES = {
     "rank 1": r"killed by signal 9.*rank 1 on node gang-1",
     "rank 2": r"killed by signal 9.*rank 2 on node gang-",
     "mpirun": r"mpirun.*killed by signal 9.* on node gang-0",
-    "orted": r"node gang-[12] \(.*orted, is gone",
-    "rsh agent": r"node gang-[12] \(.*orted",
+    "orted": r"node gang-1 \(.*orted, is gone",
+    "rsh agent": r"lost a process by which it starts the MPI daemon.* on node gang-0",
     "supervisor 0": r"supervisor was killed.* on node gang-0",
     "supervisor 1": r"supervisor was killed.* on node gang-1",
 }

@@ -1,5 +1,6 @@
 """kill -9 of everything behind a run on a Ray cluster: the end is true, no process is left, and the next run works."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,14 +12,26 @@ import pytest
 
 from azureml.core import Run
 from runyard.node.processes import carrying
-from tests.engines.ray_cluster import RayCluster, ray_cluster
+from tests.engines.ray_cluster import RayCluster, below, ray_cluster
 from tests.engines.test_runs_on_ray import GOES_ON, GREETS, attach, begun, on_ray
-from tests.faults.yard import Yard, ended, eventually, kill, message_of
+from tests.faults.yard import Yard, ended, eventually, kill, message_of, this_python
 from tests.processes import pids, words_of
 
 pytestmark = pytest.mark.engines
 NODES = 2
 LEFT_SECONDS = 30
+# Writes by both ways that a script has: through its node, and with its own token.
+WRITES_ON = """
+import contextlib, os, sys, time
+from azureml.core import Run
+run, attempt = Run.get_context(), os.environ["RUNYARD_ATTEMPT"].rpartition(".")[2]
+print("begun", attempt, flush=True)
+while not os.path.exists(sys.argv[1]):
+    print("attempt", attempt, "at", time.time(), flush=True)
+    with contextlib.suppress(Exception):
+        run.tag("attempt-" + attempt, str(time.time()))
+    time.sleep(0.05)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +169,51 @@ def test_a_frozen_raylet_fails_the_run_and_leaves_nothing_when_it_thaws(
     eventually(lambda: raylet not in pids(), "the end of a raylet that was given up", LEFT_SECONDS)
     cluster.start_nodes(1, first=2)
     the_next_run_works(yard)
+
+
+def test_a_frozen_node_cannot_write_to_the_run_that_went_on_elsewhere(
+    yard: Yard, cluster: RayCluster, tmp_path: Path
+) -> None:
+    environment = this_python()
+    environment.environment_variables = {"RUNYARD_MAX_ATTEMPTS": "2"}
+    run = yard.submit(WRITES_ON, arguments=(tmp_path / "gate",), environment=environment, **on_ray())
+    eventually(lambda: times_of(run, "1") and "attempt-1" in run.get_tags(), "the first attempt at work", 60)
+    home = agent_homes(cluster, run)[f"{run.id}.1"]
+    raylet, agent = (
+        cluster.raylet_of(home.name.rpartition("-")[0]),
+        json.loads((home / "agent.json").read_text())["pid"],
+    )
+    of_part = [process.pid for process in carrying("RUNYARD_ATTEMPT", f"{run.id}.1")]
+    supervisor = json.loads((home / "attempts" / f"{run.id}.1" / "supervisor.json").read_text())["pid"]
+    frozen = [raylet, *below(raylet), agent, supervisor, *of_part]
+    send(signal.SIGSTOP, frozen)
+    frozen_at = time.time()
+    try:
+        eventually(lambda: times_of(run, "2"), "the second attempt at work", 60)
+        # Its raylet and its agent sleep on, so that the refusal of the service is all that can end it.
+        send(signal.SIGCONT, [supervisor, *of_part])
+        nothing_is_left(run)
+    finally:
+        send(signal.SIGCONT, frozen)
+    (tmp_path / "gate").touch()
+    assert ended(run).get_status() == "Completed", message_of(run)
+    assert max(times_of(run, "1")) < frozen_at
+    assert float(run.get_tags()["attempt-1"]) < frozen_at < float(run.get_tags()["attempt-2"])
+    eventually(lambda: not {raylet, agent} & set(pids()), "the end of a node that was given up", LEFT_SECONDS)
+    cluster.start_nodes(1, first=int(home.name.rpartition("-")[0].rpartition(".")[2]))
+    the_next_run_works(yard)
+
+
+def times_of(run: Run, attempt: str) -> list[float]:
+    """At which the attempt wrote what has come to the run's log."""
+    lines = run.get_details_with_logs()["logFiles"].get("azureml-logs/70_driver_log.txt", "").splitlines()
+    return [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"attempt {attempt} at ")]
+
+
+def send(number: signal.Signals, victims: list[int]) -> None:
+    for pid in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def test_a_head_that_is_killed_takes_its_nodes_along_and_the_run_has_failed_when_it_is_back(

@@ -13,6 +13,7 @@ NO_ORTED = (
     "Node cpu-1 (127.0.3.3) did not start its part of the run: Node cpu-1 (127.0.3.3) has no orted of Open MPI, "
     "neither in the run's environment nor on PATH. Install it."
 )
+NO_STARTER = "mpirun lost a process by which it starts the MPI daemon, orted, of a node."
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ NO_ORTED = (
             Blame(node=1, words="The connection to node cpu-1 (127.0.3.3) was lost: its MPI daemon, orted, is gone."),
         ),
         ("no_orted", Blame(node=1, words=NO_ORTED)),
+        ("killed_rsh_agent", Blame(words=NO_STARTER)),
     ],
 )
 def test_the_launchers_words_name_who_ended_the_job(file, expected):

@@ -29,14 +29,15 @@ def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> Non
     """A launcher ends badly since a rank did; which one, it says itself."""
     plan = launch.plan
     found = blame(said, plan)
-    if found is None or found.rank is None:
-        message = found.words if found is not None else ""
-        message = message or f"The launcher of the ranks, mpirun, failed: {ends.said_of(status)}."
-        ending.rank, ending.failed_node = None, found.node if found is not None else None
-        ending.error = {"code": "UserError", "message": message}
+    if found is None:
+        message = f"The launcher of the ranks, mpirun, failed: {ends.said_of(status)}."
+        ending.rank, ending.error = None, {"code": "UserError", "message": message}
         return
     ending.rank, ending.exit_code, ending.signal = found.rank, found.exit_code, found.signal
     ending.failed_node = found.node
+    if found.rank is None:
+        ending.error = {"code": "UserError", "message": found.words}
+        return
     ending.log, ending.tail = f"azureml-logs/{log_of_rank(launch.folder, found.rank).name}", ""
     raised = ""
     if found.rank in plan.here.ranks:

@@ -81,7 +81,8 @@ def _message(facts: Facts, said: str, where: str) -> str:
     if "why" in facts:
         return ": ".join(filter(None, (f"N{where[1:]} was lost", str(facts["why"]).rstrip(".")))) + "."
     log = f"its log is {facts['log']}" if facts.get("log") else ""
-    return "; ".join(filter(None, (said, _end_of_rank(facts, where), log))) + "."
+    end = "" if where in said and not _has_ended_process(facts) else _end_of_rank(facts, where)
+    return "; ".join(filter(None, (said, end, log))) + "."
 
 
 def _end_of_rank(facts: Facts, where: str) -> str:

@@ -12,6 +12,7 @@ _BY_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d+) in communicator (\S
 _NOT_STARTED = re.compile(r"Executable: (.+)\s+Node: (\S+)\s+while attempting to start process rank (\d+)")
 _LOST_DAEMON = re.compile(r"Remote daemon: \S+ on node (\S+)")
 _NO_DAEMON = re.compile(r"^Runyard: node (\S+) did not start its MPI daemon: (.*)$", re.MULTILINE)
+_NO_START = "ORTE was unable to reliably start one or more daemons"
 _NO_FILE = 127
 
 
@@ -78,6 +79,12 @@ def _lost_daemon(said: str, plan: LaunchPlan) -> Blame | None:
     return Blame(node=_node_at(found[1], plan), words=words)
 
 
+def _lost_starter(said: str, plan: LaunchPlan) -> Blame | None:
+    if _NO_START not in said:
+        return None
+    return Blame(words="mpirun lost a process by which it starts the MPI daemon, orted, of a node.")
+
+
 _READERS: tuple[Callable[[str, LaunchPlan], Blame | None], ...] = (
     _signal,
     _abort,
@@ -85,6 +92,7 @@ _READERS: tuple[Callable[[str, LaunchPlan], Blame | None], ...] = (
     _not_started,
     _no_daemon,
     _lost_daemon,
+    _lost_starter,
 )
 
 
