@@ -16,9 +16,11 @@ RUNYARD = Path(sys.executable).with_name("runyard")
 def environment(tmp_path_factory):
     """Variables of a fresh home, whose service is stopped in the end; MNIST comes from ../shared if it is there."""
     scratch = tmp_path_factory.mktemp("frameworks")
+    temporary = scratch / "tmp"  # uv and torch leave files where TMPDIR says
+    temporary.mkdir()
     web = mirrored(SHARED, scratch / "certificates") if SHARED.is_dir() else contextlib.nullcontext({})
     with web as proxy:
-        variables = {**os.environ, **proxy, "RUNYARD_HOME": str(scratch / "home")}
+        variables = {**os.environ, **proxy, "RUNYARD_HOME": str(scratch / "home"), "TMPDIR": str(temporary)}
         yield variables
         subprocess.run([RUNYARD, "down"], env=variables, check=True, timeout=60)
 
