@@ -150,7 +150,11 @@ def test_a_killed_supervisor_fails_the_run_with_the_node_named(gang: Submitter, 
     kill_supervisor(service, f"{run_id}.1-1")
     run = gang.ended(run_id)
     assert run["status"] == "Failed"
-    assert "gang-1" in run["error"]["error"]["message"]
+    error = run["error"]["error"]
+    assert "gang-1" in error["message"]
+    assert error["messageParameters"]["rank"] == "1"
+    [last] = error["details"]
+    assert last["message"] == log_of(gang, run_id, 1).rstrip()
 
 
 def test_a_run_that_lost_a_supervisor_goes_on_from_its_outputs(gang: Submitter, service: dict[str, Any]):

@@ -1,9 +1,10 @@
 import pytest
 
 from runyard.errors import InvalidArgument
+from runyard.model.files import FileEntry
 from runyard.planning.attempts import max_attempts_of
 from runyard.planning.distribution import Distribution, Kind, distribution_of, kind_of
-from runyard.services.definition import check_nodes
+from runyard.services.definition import check_nodes, check_script
 
 
 def tensorflow(workers: object, servers: object, nodes: object = 2, **more: object) -> dict:
@@ -95,6 +96,29 @@ def test_a_count_that_cannot_be_right_is_named(definition, said):
 def test_an_environment_without_variables_by_name_is_refused(environment):
     with pytest.raises(InvalidArgument, match="environment of the run definition"):
         check_nodes({"environment": environment}, "local", max_nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("A=B", "1", "'A=B'"), ("", "1", "''"), ("A\0", "1", "no name of a variable"), ("A", "1\0", "value has a NUL")],
+)
+def test_a_variable_that_no_process_can_have_is_refused(name, value, said):
+    with pytest.raises(InvalidArgument, match=f"environment_variables has .*{said}"):
+        check_nodes(with_variable(name, value), "local", max_nodes=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"command": "echo \0"}, "command has .*NUL"),
+        ({"script": "a.py", "arguments": ["--lr", "\0"]}, "arguments has .*NUL"),
+        ({"script": "a.py", "arguments": 5}, "arguments must be a list, got 5"),
+        ({"script": "a.py", "arguments": "--lr 1"}, "arguments must be a list"),
+    ],
+)
+def test_what_no_program_can_be_given_is_refused(given, said):
+    with pytest.raises(InvalidArgument, match=said):
+        check_script(given, [FileEntry("a.py", "0" * 64, 1)])
 
 
 def test_too_many_workers_are_told_how_many_nodes_they_need():

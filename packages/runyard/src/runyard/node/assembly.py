@@ -81,8 +81,8 @@ class Assembly:
             self._network.close()
         if self._ports is not None:
             self._ports.close()
-            if self._plan.node == 0:
-                shutil.rmtree(self._private_ports, ignore_errors=True)
+        if self._plan.node == 0:  # also what a supervisor before this one left
+            shutil.rmtree(self._private_ports, ignore_errors=True)
         if self._is_mpi:
             clear_shared_memory(self._plan)
 

@@ -23,7 +23,7 @@ class Ending:
     signal: int | None = None
     oom: bool = False
     error: Json | None = None
-    rank: int | None = 0
+    rank: int | None = None
     """None where no single rank is to blame."""
     tail: str = ""
     warnings: list[str] = field(default_factory=list)

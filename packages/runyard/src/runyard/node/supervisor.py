@@ -6,6 +6,7 @@ when it is killed the next one on the same folder brings the part to a true end.
 
 import os
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from runyard.node.errand import Errand, Tell
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify
+from runyard.node.rank_logs import ranks_of
 from runyard.node.running import Running
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.tree import ProcessTree
@@ -92,6 +94,10 @@ class Supervisor:
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         lost = ends.failed("Running", message)
         lost.lost = True
+        if ranks := ranks_of(self._plan):
+            # Nobody knows which of them went first, or whether one did: the part's own first stands for them.
+            lost.rank, _, lost.log = ranks[0]
+            lost.tail = ends.last_lines_of(self._folder.std / Path(lost.log).name)["tail"]
         return lost
 
     def _told_before(self) -> Ending | None:
@@ -111,6 +117,13 @@ class Supervisor:
         except OSError as e:  # a full disk, or a limit of the machine: the run must hear why it ended
             self._tree.end(self._background.grace())
             return ends.failed("Starting", f"The node could not go on with the run: {e}.")
+        except AttemptOver:
+            raise
+        except Exception as e:  # a mistake of ours must not be told as the supervisor having been killed
+            with self._folder.node_log.open("a", encoding="utf-8") as log:
+                traceback.print_exc(file=log)
+            self._tree.end(self._background.grace())
+            return ends.failed("Starting", f"The node supervisor failed: {type(e).__name__}: {e}.")
 
     def _live(self) -> Ending | None:
         prepared = self._prepare()

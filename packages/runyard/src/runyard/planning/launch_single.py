@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.errors import InvalidArgument
@@ -18,14 +18,25 @@ def single_layout(definition: Mapping[str, Any], found: Resources) -> tuple[Node
 
 
 def command_of(definition: Mapping[str, Any]) -> tuple[str, ...]:
-    """The script with its arguments; or `command`, which is a shell's line by its own definition."""
+    """The script with its arguments; or `command`, which is a shell's line by its own definition. InvalidArgument for
+    what cannot be started."""
     command = definition.get("command")
     if command:
         line = command if isinstance(command, str) else " ".join(map(str, command))
-        return ("/bin/sh", "-c", line)
+        return _without_nul("command", ("/bin/sh", "-c", line))
     script = definition.get("script")
     if not script:
         raise InvalidArgument(
             "The run definition has neither a script nor a command.", hint="Give ScriptRunConfig a script."
         )
-    return ("{python}", str(script), *map(str, definition.get("arguments") or ()))
+    arguments = definition.get("arguments") or ()
+    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
+        raise InvalidArgument(f"arguments must be a list, got {ascii(arguments)[:80]}.")
+    return _without_nul("arguments", ("{python}", str(script), *map(str, arguments)))
+
+
+def _without_nul(argument: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    bad = next((word for word in words if "\0" in word), None)
+    if bad is not None:
+        raise InvalidArgument(f"{argument} has {ascii(bad)[:80]}: no program can be given a NUL.")
+    return words

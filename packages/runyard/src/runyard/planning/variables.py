@@ -32,7 +32,9 @@ def submitter_variables(definition: Mapping[str, Any]) -> dict[str, str]:
     """What the script takes over from whoever submitted it: a fixed list, and a locale that can print any text."""
     given = ((definition.get("runyard") or {}).get("submitter") or {}).get("variables") or {}
     kept = {
-        name: str(value) for name, value in given.items() if name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)
+        name: str(value)
+        for name, value in given.items()
+        if (name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)) and not _why_no_variable(name, str(value))
     }
     if not kept.get("LANG") and not kept.get("LC_ALL"):
         kept["LANG"] = "C.UTF-8"
@@ -65,7 +67,7 @@ def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:
 
 
 def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
-    """What the user set for the run. InvalidArgument where that is no set of variables."""
+    """What the user set for the run. InvalidArgument where no process could have them."""
     environment = definition.get("environment") or {}
     given = environment.get("environmentVariables") or {} if isinstance(environment, Mapping) else environment
     if not isinstance(given, Mapping):
@@ -73,7 +75,18 @@ def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
             f"The environment of the run definition must hold its variables by name, got {given!r:.80}.",
             hint="Give environment_variables as a dict.",
         )
-    return {str(name): str(value) for name, value in given.items()}
+    variables = {str(name): str(value) for name, value in given.items()}
+    for name, value in variables.items():
+        if why := _why_no_variable(name, value):
+            raise InvalidArgument(f"environment_variables has {ascii(name)[:80]}, {why}.", hint="Take it out.")
+    return variables
+
+
+def _why_no_variable(name: str, value: str) -> str:
+    """What keeps a process from being started with it."""
+    if not name or "=" in name or "\0" in name:
+        return "which is no name of a variable: that has a letter and neither '=' nor NUL"
+    return "whose value has a NUL" if "\0" in value else ""
 
 
 def gpu_variables(gpus: Sequence[str]) -> dict[str, str]:

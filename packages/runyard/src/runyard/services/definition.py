@@ -8,6 +8,7 @@ from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.planning.attempts import max_attempts_of
 from runyard.planning.distribution import distribution_of, node_count_of
+from runyard.planning.launch_single import command_of
 
 
 def target_of(definition: Mapping[str, Any]) -> str:
@@ -30,8 +31,10 @@ def check_nodes(definition: Mapping[str, Any], target: str, *, max_nodes: int) -
 
 
 def check_script(definition: Mapping[str, Any], entries: Iterable[FileEntry]) -> None:
-    """The script, unless a command stands in its place, must be a file of the snapshot."""
+    """The script, unless a command stands in its place, must be a file of the snapshot; either must be one that can be
+    started."""
     if definition.get("command"):
+        command_of(definition)
         return
     script = definition.get("script")
     if not isinstance(script, str) or not script:
@@ -45,3 +48,4 @@ def check_script(definition: Mapping[str, Any], entries: Iterable[FileEntry]) ->
             f"The script {script!r} is not in the source_directory.{there}",
             hint="Give its path relative to source_directory, and check that no ignore file leaves it out.",
         )
+    command_of(definition)
