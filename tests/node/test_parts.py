@@ -19,6 +19,12 @@ import os, time
 print('pid=%d' % os.getpid(), flush=True)
 time.sleep(600)
 """
+UPLOADS = """
+import os
+folder = os.environ['RUNYARD_UPLOADS'] + '/run1/'
+os.makedirs(folder, exist_ok=True)
+open(folder + 'large', 'w').write('x')
+"""
 BY_RANK = """
 import os, sys, time
 rank = os.environ['RUNYARD_RANK']
@@ -82,7 +88,7 @@ def test_the_rank_that_fails_is_named_and_the_others_are_ended(submit_to_nodes, 
 
 
 def test_a_rank_that_fails_ends_the_others_before_its_node_has_delivered(submit_to_nodes, service, tmp_path):
-    script = "open('outputs/large', 'w').write('x')\n" + BY_RANK
+    script = UPLOADS + BY_RANK
     service.takes_files.clear()
     go = tmp_path / "go"
     submit_to_nodes(script, [a_rank(0, str(go), "1")], [a_rank(1, str(go), "1")])
@@ -183,6 +189,23 @@ def test_parts_on_one_machine_do_not_end_one_another(submit_to_nodes, service, h
     assert is_running(pids[0])
     assert not is_running(pids[1])
     service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.ALIVE), Observed(PartPhase.LOST)])
+
+
+def test_nodes_of_one_machine_share_their_outputs_and_none_is_lost(submit_to_nodes, service):
+    script = """
+import os, time
+if os.environ['RUNYARD_RANK'] == '0':
+    open('outputs/whole', 'w').write('from 0')
+else:
+    while not os.path.exists('outputs/whole'):
+        time.sleep(0.01)
+    time.sleep(0.3)  # rank 0 has ended by now
+    open('outputs/late', 'w').write('from 1 after ' + open('outputs/whole').read())
+"""
+    submit_to_nodes(script, [a_rank(0)], [a_rank(1)])
+    assert [report["outcome"] for report in service.all_ended(2)] == ["completed"] * 2
+    assert service.files["outputs/late"] == b"from 1 after from 0"
+    assert service.files["outputs/whole"] == b"from 0"
 
 
 def test_logs_of_the_same_name_on_two_nodes_stay_apart(submit_to_nodes, service):

@@ -145,6 +145,11 @@ class LaunchPlan:
         """Whether its processes speak with one another, be it a single one that serves itself."""
         return len(self.nodes) > 1 or len(self.here.processes) > 1 or bool(self.here.ranks or self.here.ports)
 
+    @property
+    def shares_outputs(self) -> bool:
+        """Whether all nodes have one ./outputs, which node 0 collects once no other can write there any more."""
+        return len(self.nodes) > 1 and self.shares_files and self.kind == "run"
+
 
 def part_name(attempt_id: AttemptId, node: int) -> str:
     """Attempts end in a number, so this is no other attempt's name."""

@@ -8,12 +8,13 @@ from runyard.node.courier import Courier, Parcel, files_below, is_sendable
 from runyard.node.deliveries import Deliveries
 from runyard.node.event_loop import now
 from runyard.node.inotify import Change
+from runyard.node.outputs import OUTPUTS, make_outputs, shows_outputs_of_another
 from runyard.node.watching import Watcher
 
 _AFTER_CLOSE, _AFTER_WRITE, _AFTER_SENT = 0.02, 1.0, 2.0
 _RESCAN_SECONDS = 5.0
 _WRITTEN = Change.CLOSE_WRITE | Change.MOVED_TO
-OUTPUTS, LOGS = "outputs", "logs"
+LOGS = "logs"
 
 
 class Collection:
@@ -22,7 +23,7 @@ class Collection:
     def __init__(
         self, folder: AttemptFolder, plan: LaunchPlan, watcher: Watcher, deliveries: Deliveries, courier: Courier
     ) -> None:
-        self._folder, self._run_id = folder, plan.run_id
+        self._folder, self._plan, self._run_id = folder, plan, plan.run_id
         self._logs_of_node = f"{LOGS}/node_{plan.node}" if plan.node else LOGS
         """Two nodes never write one growing log, whatever their scripts call it."""
         self._watcher, self._deliveries, self._courier = watcher, deliveries, courier
@@ -33,14 +34,15 @@ class Collection:
 
     def watch(self) -> None:
         """From now on; what is there already is found too."""
-        for name in (OUTPUTS, LOGS):
-            (self._folder.work / name).mkdir(exist_ok=True)
+        (self._folder.work / LOGS).mkdir(exist_ok=True)
+        make_outputs(self._folder, self._plan)
         self._watcher.watch_folder(self._folder.std, self._std_changed)
         self._watcher.watch_folder(self._folder.journals, self._journal_changed)
         self._watcher.watch_folder(self._folder.work, self._work_changed)
         self._watcher.watch_tree(self._folder.uploads, self._upload_changed)
         self._watcher.watch_tree(self._folder.work / LOGS, self._log_changed)
-        self._watcher.watch_tree(self._folder.work / OUTPUTS, self._output_changed)
+        if not shows_outputs_of_another(self._folder):
+            self._watcher.watch_tree(self._folder.work / OUTPUTS, self._output_changed)
 
     def seconds_to_next(self) -> float | None:
         """When `hand_over` is worth calling; None for not before something changes."""
@@ -75,7 +77,8 @@ class Collection:
             self._log_changed(parcel.file, Change.MODIFY)
         self._courier.offer([self._parcel(path) for path in self._due if is_sendable(path, self._folder.work)])
         self._due.clear()
-        self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
+        if not shows_outputs_of_another(self._folder):
+            self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
         for run_folder in self._folder.uploads.iterdir():
             self._courier.offer(list(files_below(RunId(run_folder.name), run_folder, ".", remove_after=True)))
 

@@ -17,6 +17,7 @@ from runyard.node.data.mount_points import MountPoints
 from runyard.node.data.place import Place
 from runyard.node.environment import ensure_environment, find_environment, preparation_log
 from runyard.node.errand import Tell
+from runyard.node.outputs import shows_outputs_of_another
 from runyard.node.service_client import ServiceClient, patiently, quoted
 
 _LITTLE_CODE_FILES, _LITTLE_CODE_BYTES = 64, 4 << 20
@@ -80,7 +81,7 @@ def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient)
     blobs = FileBlobStore(folder.home / "blobs") if plan.shares_files else None
     fetch = partial(ServiceClient, folder.home, plan.token)
     place_files(plan.code, folder.work, blobs, fetch)
-    if plan.restores_outputs:
+    if plan.restores_outputs and not shows_outputs_of_another(folder):
         address = f"/runs/{quoted(plan.run_id)}/files?prefix=outputs/"
         found = patiently(partial(client.ask, "GET", address))["files"]
         kept = [FileEntry(file["path"], file["sha256"], file["size"]) for file in found if file["sha256"]]

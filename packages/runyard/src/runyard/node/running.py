@@ -46,7 +46,7 @@ class Running:
 
     def _end(self, *, memory_ran_out: bool, deadline: float | None) -> Ending:
         stop = self._background.stop
-        if self._has_failed() or (self._is_decided() and self._processes and not self._waits_for_others()):
+        if self._has_failed() or self._has_ended_well():
             # Also when a wish to stop came in the same moment: it changed nothing.
             ending = self._with_ranks(self._ended_by_itself(memory_ran_out))
             self._background.tell_failing(ending)
@@ -78,8 +78,21 @@ class Running:
         return self._has_failed() or all(status == 0 for spec, status in self._statuses() if spec.is_essential)
 
     def _is_over(self) -> bool:
-        """Nothing is left to wait for. A part without processes is over when it is told so."""
-        return self._has_failed() or (bool(self._processes) and all(status == 0 for _, status in self._statuses()))
+        """Nothing is left to wait for. A part without processes, and one where others write, is over when told so."""
+        return self._has_failed() or (self._have_all_ended() and not self._keeps_outputs())
+
+    def _has_ended_well(self) -> bool:
+        if len(self._plan.nodes) == 1:
+            return self._is_decided()
+        stop = self._background.stop
+        is_told = stop is not None and stop.end_as == "completed"
+        return self._have_all_ended() and (is_told or not self._keeps_outputs())
+
+    def _have_all_ended(self) -> bool:
+        return bool(self._processes) and all(status == 0 for _, status in self._statuses())
+
+    def _keeps_outputs(self) -> bool:
+        return self._plan.shares_outputs and self._plan.node == 0
 
     def _waits_for_others(self) -> bool:
         """Its own work is done, but other nodes may need what still runs here."""

@@ -18,11 +18,11 @@ from runyard.node import ending as ends
 from runyard.node.assembly import READY, Assembly
 from runyard.node.attempt import AttemptFolder
 from runyard.node.background import Background
-from runyard.node.collection import OUTPUTS
 from runyard.node.courier import names_that_are_no_text
 from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
+from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify
@@ -211,7 +211,8 @@ class Supervisor:
         self._background.deliver_all()
         refused = {**courier.refused, **deliveries.journals.refused}
         warnings = [*ending.warnings, *deliveries.warnings]
-        refused |= dict.fromkeys(names_that_are_no_text(self._folder.work, OUTPUTS), "its name is not UTF-8.")
+        if not shows_outputs_of_another(self._folder):
+            refused |= dict.fromkeys(names_that_are_no_text(self._folder.work, OUTPUTS), "its name is not UTF-8.")
         warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
         deliveries.report("ended", **{**vars(ending), "warnings": warnings, "undelivered": len(refused)})
         self._background.deliver_all()
