@@ -24,3 +24,9 @@ def node_of(owner: WireClient, run_id: str) -> WireClient:
     """A node of the run's first attempt, which is begun by that."""
     begun = begin_attempt(owner.get("/health")["home"], run_id)
     return owner.with_token(Tokens(owner.token).node_token(begun))
+
+
+def script_of(owner: WireClient, run_id: str) -> WireClient:
+    """The script of the run's first attempt, which is begun by that."""
+    begun = begin_attempt(owner.get("/health")["home"], run_id)
+    return owner.with_token(Tokens(owner.token).run_token(begun))

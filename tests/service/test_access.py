@@ -5,6 +5,7 @@ import pytest
 from runyard.http.app import build_app
 from runyard.services.tokens import Tokens
 from runyard.settings import Settings
+from tests.attempts import begin_attempt, script_of
 from tests.wire_client import PREFIX, WireClient
 
 
@@ -48,19 +49,35 @@ def test_a_wrong_host_name_is_refused_even_with_the_token(client):
     assert client.ask("GET", f"{PREFIX}/health", host="localhost:1").status == 200
 
 
-def test_a_runs_token_is_good_until_the_run_has_ended(client, tokens):
+def test_a_runs_token_is_good_until_the_run_has_ended(client):
     client.interactive_run("token-run-1")
-    script = client.with_token(tokens.run_token("token-run-1"))
+    script = script_of(client, "token-run-1")
     assert script.get("/runs/token-run-1")["status"] == "Running"
     script.patch("/runs/token-run-1", {"tags": {"a": "b"}})
     client.patch("/runs/token-run-1", {"status": "Completed"})
     assert script.refusal("GET", "/runs/token-run-1")["code"] == "unauthorized"
 
 
-def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client, tokens):
+def test_a_runs_token_ends_with_its_attempt_though_the_run_goes_on(client, service, tokens):
+    client.interactive_run("token-run-5")
+    before = client.with_token(tokens.run_token("token-run-5.1"))
+    now = client.with_token(tokens.run_token(begin_attempt(service["home"], "token-run-5", 2)))
+    assert before.refusal("PATCH", "/runs/token-run-5", {"tags": {"a": "b"}})["code"] == "attempt_over"
+    assert before.refusal("GET", client.here)["code"] == "attempt_over"
+    now.patch("/runs/token-run-5", {"tags": {"a": "c"}})
+
+
+def test_a_script_is_no_node_of_its_attempt(client):
+    client.interactive_run("token-run-6")
+    script = script_of(client, "token-run-6")
+    report = {"state": "ended", "outcome": "completed"}
+    assert script.refusal("POST", "/attempts/token-run-6.1/report", report)["code"] == "unauthorized"
+
+
+def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client):
     client.interactive_run("token-run-2")
     client.interactive_run("stranger-2")
-    script = client.with_token(tokens.run_token("token-run-2"))
+    script = script_of(client, "token-run-2")
     script.interactive_run("child-2", parent_id="token-run-2")
     script.patch("/runs/child-2", {"tags": {"mine": "yes"}})
     assert script.get("/runs/stranger-2")["id"] == "stranger-2"
@@ -68,10 +85,10 @@ def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client, tok
     assert script.refusal("DELETE", "/runs/token-run-2")["status"] == 401
 
 
-def test_a_runs_token_stays_in_its_workspace(client, tokens):
+def test_a_runs_token_stays_in_its_workspace(client):
     client.interactive_run("token-run-3")
     client.put("/workspaces/elsewhere", {"exist_ok": True})
-    script = client.with_token(tokens.run_token("token-run-3"))
+    script = script_of(client, "token-run-3")
     assert script.refusal("GET", "/workspaces/elsewhere")["status"] == 401
     assert script.refusal("PUT", "/workspaces/brand-new", {"exist_ok": True})["status"] == 401
     assert script.refusal("DELETE", client.here)["status"] == 401
@@ -81,9 +98,9 @@ def test_a_runs_token_stays_in_its_workspace(client, tokens):
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/shutdown"), ("POST", "/gc"), ("GET", "/du"), ("POST", "/keep")]
 )
-def test_only_the_owner_looks_after_the_service(client, tokens, method, path):
+def test_only_the_owner_looks_after_the_service(client, method, path):
     client.ask("POST", f"{PREFIX}{client.here}/experiments/probe/runs", {"run_id": "token-run-4", "interactive": True})
-    script = client.with_token(tokens.run_token("token-run-4"))
+    script = script_of(client, "token-run-4")
     assert script.refusal(method, path)["status"] == 401
 
 

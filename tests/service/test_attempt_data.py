@@ -7,7 +7,7 @@ import pytest
 from runyard.model.data import DataForAttempt
 from runyard.planning.data_json import data_from_json
 from runyard.services.tokens import Tokens
-from tests.attempts import node_of
+from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
 
 BLOBS = "workspaceblobstore"
@@ -22,7 +22,7 @@ class Attempt:
         client.interactive_run(self.run_id, definition=definition)
         self.route = f"/attempts/{self.run_id}.1"
         self.node = node_of(client, self.run_id)
-        self.script = client.with_token(Tokens(client.token).run_token(self.run_id))
+        self.script = script_of(client, self.run_id)
         self._owner = client
 
     def data(self) -> DataForAttempt:

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from runyard.services.tokens import Tokens
+from tests.attempts import script_of
 
 OWN_PYTHON = {"python": {"userManagedDependencies": True, "interpreterPath": sys.executable}}
 
@@ -94,7 +94,7 @@ def test_deleting_takes_the_nodes_along(client, computes):
 def test_a_script_cannot_send_the_service_to_other_machines(client, computes, place):
     run_id = f"{client.workspace}-script"
     client.post(f"{client.here}/experiments/e/runs", {"run_id": run_id, "interactive": True})
-    script = client.with_token(Tokens(client.token).run_token(run_id))
+    script = script_of(client, run_id)
     script.post(computes, {"name": "own", "body": {"max_nodes": 1}})
     assert (
         script.refusal("POST", computes, {"name": "far", "body": {"max_nodes": 1, **place}})["code"] == "unauthorized"

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.services.tokens import Tokens
 from runyard.testing.racing import WRITERS, race
+from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
 
 SECRET = "c2VjcmV0LW9mLW5vYm9keS1lbHNl"
@@ -101,10 +101,8 @@ def test_unregistering_leaves_the_data_and_forgets_the_credentials(client, tmp_p
 def test_credentials_are_for_the_owner_alone(client):
     register(client, "pets", **S3)
     assert client.get(f"{client.here}/datastores/pets/credentials") == S3["credentials"]
-    tokens = Tokens(client.token)
     run_id = client.interactive_run(f"creds-{client.workspace}")["id"]
-    for token in (tokens.run_token(run_id), tokens.node_token(f"{run_id}.1")):
-        other = client.with_token(token)
+    for other in (script_of(client, run_id), node_of(client, run_id)):
         assert other.refusal("GET", f"{client.here}/datastores/pets/credentials")["code"] == "unauthorized"
         assert SECRET.encode() not in other.ask("GET", f"{PREFIX}{client.here}/assets/datastores/pets").body
 
@@ -150,7 +148,7 @@ def test_the_services_own_folders_are_no_datastores(client, service, tmp_path):
 
 def test_a_script_cannot_open_any_folder(client, tmp_path):
     run_id = client.interactive_run(f"folder-{client.workspace}")["id"]
-    script = client.with_token(Tokens(client.token).run_token(run_id))
+    script = script_of(client, run_id)
     refusal = refused(script, "mine", kind="folder", settings={"folder": str(tmp_path)})
     assert "RUNYARD_DATA_FOLDERS" in refusal["hint"]
 

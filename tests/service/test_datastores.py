@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.services.tokens import Tokens
+from tests.attempts import script_of
 from tests.wire_client import PREFIX, in_address
 
 
@@ -151,7 +151,7 @@ def test_many_files_are_adopted_and_those_there_found_in_one_listing(client, sto
 
 def test_a_script_adopts_files_of_attempts_alone(client, store, tmp_path):
     run_id = client.interactive_run(f"adopt-{client.workspace}")["id"]
-    script = client.with_token(Tokens(client.token).run_token(run_id))
+    script = script_of(client, run_id)
     (tmp_path / "a").write_text("a")
     refusal = script.refusal("POST", f"{store}/adopt", {"items": [[str(tmp_path / "a"), "x"]]})
     assert refusal["code"] == "invalid_argument"

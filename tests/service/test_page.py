@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.services.tokens import Tokens
+from tests.attempts import script_of
 from tests.wire_client import PREFIX
 
 DATA = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "pets"}]}
@@ -27,9 +27,7 @@ def page(client):
     client.post(f"/runs/{run_id}/files", {"entries": [[f"outputs/{EVIL.replace('/', '')}.html", sha256, 19, 0o644]]})
     client.put(f"{client.here}/datastores/workspaceblobstore/files/pets", b"cat")
     dataset = client.post(f"{client.here}/datasets", {"name": EVIL.replace("/", ""), "body": DATA})
-    client.with_token(Tokens(client.token).run_token(run_id)).get(
-        f"{client.here}/assets/datasets/by-id/{dataset['id']}"
-    )
+    script_of(client, run_id).get(f"{client.here}/assets/datasets/by-id/{dataset['id']}")
     client.post(f"/runs/{run_id}/outputs", {"name": "cleaned", "dataset_id": dataset["id"]})
     error = {"error": {"code": "UserError", "message": EVIL}}
     client.patch(f"/runs/{run_id}", {"error": error, "warnings": [EVIL], "description": EVIL})

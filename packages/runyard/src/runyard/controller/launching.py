@@ -73,7 +73,7 @@ class Launching:
                 workspace=around.assets.get_workspace(run.workspace),
                 experiment_id=around.assets.ensure_experiment(run.workspace, run.experiment).id,
                 url=site.url,
-                run_token=around.tokens.run_token(run.id),
+                run_token=around.tokens.run_token(attempt),
             ),
             node_token=token,
             environment=self._environment(run, gpus),

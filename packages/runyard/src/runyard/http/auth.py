@@ -3,7 +3,7 @@
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from runyard.errors import InvalidArgument, NotFound, Unauthorized
+from runyard.errors import AttemptOver, InvalidArgument, NotFound, Unauthorized
 from runyard.http.context import Services
 from runyard.http.open_listener import FROM_OUTSIDE
 from runyard.listen_settings import is_loopback
@@ -28,7 +28,7 @@ FOR_NODES = tuple(
 
 
 async def identify(request: Request) -> None:
-    """Sets `request.state.caller`. A run's token is good until that run has ended."""
+    """Sets `request.state.caller`. A run's token is good until that run, or the attempt it was for, has ended."""
     services: Services = request.app.state.services
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     caller = services.tokens.identify(token.strip()) if scheme.lower() == "bearer" else None
@@ -47,7 +47,7 @@ async def owner_only(request: Request) -> None:
 
 
 async def living(request: Request) -> None:
-    """AttemptOver for a node whose attempt is over: it has nothing to read or to write any more."""
+    """AttemptOver for whoever speaks for an attempt that is over: it has nothing to read or to write any more."""
     attempt_id = request.state.caller.attempt_id
     if attempt_id is None:
         return
@@ -129,13 +129,17 @@ async def attempt_access(request: Request) -> None:
 async def own_attempt(request: Request) -> None:
     """The same whether it goes on or not."""
     caller: Caller = request.state.caller
-    if caller.role is not Role.OWNER and caller.attempt_id != request.path_params["attempt_id"]:
+    is_its_node = caller.role is Role.NODE and caller.attempt_id == request.path_params["attempt_id"]
+    if caller.role is not Role.OWNER and not is_its_node:
         raise Unauthorized("This token is not that attempt's.")
 
 
 def _refuse_after_the_end(services: Services, caller: Caller) -> None:
-    if _run_of(services, caller).status.is_terminal:
+    run = _run_of(services, caller)
+    if run.status.is_terminal:
         raise Unauthorized(f"Run {caller.run_id} has ended, and its token with it.")
+    if caller.attempt_id != run.ticket:
+        raise AttemptOver(f"Attempt {caller.attempt_id} was given up: run {run.id} goes on elsewhere.")
 
 
 def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -> None:

@@ -13,11 +13,15 @@ class Role(StrEnum):
     NODE = "node"
 
 
+_OF_ATTEMPTS = (Role.RUN, Role.NODE)
+
+
 @dataclass(frozen=True)
 class Caller:
     role: Role
     run_id: RunId | None = None
     attempt_id: AttemptId | None = None
+    """None of the owner alone."""
 
 
 class Tokens:
@@ -26,9 +30,9 @@ class Tokens:
     def __init__(self, owner_token: str) -> None:
         self._owner = owner_token
 
-    def run_token(self, run_id: RunId) -> str:
-        """What a script uses; whether its run still goes on is checked by whoever lets it in."""
-        return f"{run_id}.{self._sign('run', run_id)}"
+    def run_token(self, attempt_id: AttemptId) -> str:
+        """What the script of an attempt uses; whether it still goes on is checked by whoever lets it in."""
+        return f"run.{attempt_id}.{self._sign('run', attempt_id)}"
 
     def node_token(self, attempt_id: AttemptId) -> str:
         return f"node.{attempt_id}.{self._sign('node', attempt_id)}"
@@ -49,13 +53,9 @@ class Tokens:
         if _same(token, self._owner):
             return Caller(Role.OWNER)
         name, _, signature = token.rpartition(".")
-        if not name:
-            return None
-        if name.startswith("node.") and _same(signature, self._sign("node", name[5:])):
-            attempt_id = AttemptId(name[5:])
-            return Caller(Role.NODE, run_of(attempt_id), attempt_id)
-        if _same(signature, self._sign("run", name)):
-            return Caller(Role.RUN, RunId(name))
+        role, _, attempt = name.partition(".")
+        if role in _OF_ATTEMPTS and attempt and _same(signature, self._sign(role, attempt)):
+            return Caller(Role(role), run_of(AttemptId(attempt)), AttemptId(attempt))
         return None
 
     def _sign(self, purpose: str, name: str) -> str:
