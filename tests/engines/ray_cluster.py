@@ -35,6 +35,7 @@ LISTS_OF_A_CONFIG = (
 )
 START_SECONDS = 60.0
 QUICK_HEALTH = {
+    "RAY_raylet_start_wait_time_s": "60",
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
@@ -178,8 +179,7 @@ class RayCluster:
 
     def _kill(self, address: str) -> None:
         process = self._started.pop(address)
-        below = _below(process.pid)
-        for pid in [process.pid, *below]:
+        for pid in [process.pid, *below(process.pid)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
@@ -203,7 +203,7 @@ def free_port() -> int:
             return port
 
 
-def _below(root: int) -> list[int]:
+def below(root: int) -> list[int]:
     """Processes that `root` and its children started; what our agents started is not among them."""
     parents = {}
     for pid in pids():
