@@ -10,6 +10,8 @@ from runyard.model.plan import LaunchPlan
 from runyard.node.service_client import ServiceClient, patiently, quoted
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.5, 1.4
+_PAUSE_OF_THE_UNHURRIED_SECONDS = 0.1
+"""Of a node whose daemon a launcher elsewhere will ask for: that takes longer to start, and waits at the door."""
 _PORT = re.compile(r"<port:(\d+):([^<>]+)>")
 _ANSWER_SECONDS = 30.0
 
@@ -21,7 +23,7 @@ def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
     """
     client = ServiceClient(home, plan.token, timeout_seconds=_ANSWER_SECONDS)
     address, body = f"/attempts/{quoted(plan.attempt_id)}/report", {"state": "ready", "node": plan.node, **facts}
-    pause = _FIRST_PAUSE_SECONDS
+    pause = _FIRST_PAUSE_SECONDS if plan.here.processes else _PAUSE_OF_THE_UNHURRIED_SECONDS
     while True:
         answer = patiently(lambda: client.ask("POST", address, body))
         if answer.get("cancel"):
