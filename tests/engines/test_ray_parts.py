@@ -1,20 +1,25 @@
 """The parts of the Ray engine that need no Ray."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from runyard.engines.ray.address import parse_address, require_listener
+from runyard.engines.ray.address import parse_address, require_ray
 from runyard.engines.ray.engine import RayEngine
 from runyard.engines.ray.names import GangName, parse_gang, service_id
 from runyard.engines.ray.node_agent import require_version
 from runyard.engines.ray.node_home import claim_home
 from runyard.engines.ray.placements import Placement, Placements
+from runyard.engines.ray.ray_cluster import NodeSilent
 from runyard.engines.ray.sizes import bundle_of, check_gang, words_for
 from runyard.engines.ray.state import ClusterState, NodeKind, RayNode
 from runyard.engines.sites import read_vm_sizes
@@ -44,7 +49,46 @@ def test_anything_else_is_refused_and_shown(address: str) -> None:
 
 def test_an_address_where_nobody_listens_is_said_to_be_one() -> None:
     with pytest.raises(EngineError, match=r"Nobody answers at 127\.0\.0\.9:1"):
-        require_listener("127.0.0.9:1")
+        require_ray("127.0.0.9:1")
+
+
+def test_a_host_of_any_length_is_refused_in_a_few_words() -> None:
+    parse_address("h" * 253 + ":1")
+    with pytest.raises(InvalidArgument, match="hhh'") as refused:
+        parse_address("h" * 5000 + ":1")
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_what_listens_but_is_no_ray_is_said_to_be_none_within_seconds(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        kept: list[socket.socket] = []
+        threading.Thread(target=lambda: kept.append(greeted(listener, said)), daemon=True).start()
+        asked_at = time.monotonic()
+        with pytest.raises(EngineError, match=f"Something listens at {address}, but it is no Ray"):
+            require_ray(address)
+        assert time.monotonic() - asked_at < 5
+        for connection in kept:
+            connection.close()
+
+
+def greeted(listener: socket.socket, said: bytes) -> socket.socket:
+    """The next connection, which is left open."""
+    connection, _ = listener.accept()
+    connection.sendall(said)
+    return connection
+
+
+def test_an_address_that_swallows_what_it_is_sent_is_told_within_seconds() -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)  # room for one who waits: whoever comes next gets no answer
+        address = deaf.getsockname()
+        asked_at = time.monotonic()
+        with socket.create_connection(address), pytest.raises(EngineError, match="Nobody answers"):
+            require_ray(f"127.0.0.1:{address[1]}")
+    assert time.monotonic() - asked_at < 5
 
 
 def test_a_gang_is_known_again_by_its_name_whatever_is_in_it() -> None:
@@ -193,6 +237,8 @@ class SilentNodes:
         self.link = self
         self.address = "10.0.0.9:6379"
         self._silent, self._leaves, self._looks = silent, leaves, 0
+        self.patience: list[float] = []
+        self.replaced: list[str] = []
 
     def away_seconds(self) -> float:
         return 0.0
@@ -204,33 +250,79 @@ class SilentNodes:
             return state
         return replace(state, nodes=tuple(replace(n, is_alive=n.id not in self._leaves) for n in state.nodes))
 
-    def ask(self, requests: list[tuple[RayNode, dict]]) -> list[dict | EngineError]:
+    def ask(self, requests: list[tuple[RayNode, dict]], *, seconds: float) -> list[dict | EngineError]:
+        self.patience.append(seconds)
         return [
-            EngineError(f"{node.id} is silent")
+            NodeSilent(f"{node.id} is silent")
             if node.id in self._silent
-            else {"phases": dict.fromkeys(request["parts"], "alive")}
+            else {"phases": dict.fromkeys(request.get("parts", ()), "alive")}
             for node, request in requests
         ]
 
+    def replace_agent(self, node: RayNode) -> None:
+        self.replaced.append(node.id)
 
-def observed(cluster: SilentNodes, folder: Path) -> list[Observed]:
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def an_engine(cluster: SilentNodes, folder: Path, clock: Clock | None = None) -> RayEngine:
     placements = Placements(folder)
     placements.keep(Placement(AttemptId("r.1"), RunId("r"), a_state().nodes))
-    engine = RayEngine(cluster, placements, dict)
+    return RayEngine(cluster, placements, dict, clock or Clock())
+
+
+def observed(engine: RayEngine) -> list[Observed]:
     return list(engine.observe([ticket_for("r.1", 2)])[ticket_for("r.1", 2)])
 
 
 def test_a_silent_node_that_ray_still_has_is_no_loss_and_hides_no_other(tmp_path: Path) -> None:
-    seen = observed(SilentNodes("n1"), tmp_path)
+    seen = observed(an_engine(SilentNodes("n1"), tmp_path))
     assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.ALIVE]
-    assert seen[1].why == "n1 is silent"
+    assert "n1 (10.0.0.1) does not answer" in seen[1].why
 
 
 def test_a_silent_node_that_ray_has_given_up_meanwhile_is_gone(tmp_path: Path) -> None:
-    seen = observed(SilentNodes("n1", leaves=("n1",)), tmp_path)
+    seen = observed(an_engine(SilentNodes("n1", leaves=("n1",)), tmp_path))
     assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.GONE]
 
 
 def test_nothing_is_said_when_no_node_answers(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="is silent"):
-        observed(SilentNodes("n0", "n1"), tmp_path)
+        observed(an_engine(SilentNodes("n0", "n1"), tmp_path))
+
+
+def test_a_silent_node_is_not_waited_for_twice_and_gets_one_new_agent(tmp_path: Path) -> None:
+    cluster, clock = SilentNodes("n1"), Clock()
+    engine = an_engine(cluster, tmp_path, clock)
+    observed(engine)
+    for _ in range(3):
+        clock.now += 25
+        observed(engine)
+    assert cluster.patience == [10, *[10, 1] * 3]
+    assert cluster.replaced == ["n1"]
+
+
+def test_what_is_to_end_on_a_node_that_stays_silent_is_gone_after_a_minute(tmp_path: Path) -> None:
+    clock = Clock()
+    engine = an_engine(SilentNodes("n1"), tmp_path, clock)
+    with pytest.raises(EngineError, match="n1 is silent"):
+        engine.cancel(ticket_for("r.1", 2), grace=timedelta(seconds=1))
+    clock.now += 59
+    assert [part.phase for part in observed(engine)] == [PartPhase.ALIVE, PartPhase.ALIVE]
+    clock.now += 1
+    seen = observed(engine)
+    assert [part.phase for part in seen] == [PartPhase.ALIVE, PartPhase.GONE]
+    assert "n1 (10.0.0.1) has not answered for 60 s, though Ray calls it alive" in seen[1].why
+
+
+def test_what_goes_on_is_not_given_up_for_a_node_that_stays_silent(tmp_path: Path) -> None:
+    clock = Clock()
+    engine = an_engine(SilentNodes("n1"), tmp_path, clock)
+    observed(engine)
+    clock.now += 600
+    assert [part.phase for part in observed(engine)] == [PartPhase.ALIVE, PartPhase.ALIVE]

@@ -127,6 +127,15 @@ def test_a_run_can_still_be_canceled_without(
     nothing_is_left(gang)
 
 
+def test_a_run_is_canceled_though_the_actor_of_a_node_is_frozen(yard: Yard, cluster: RayCluster, gang: Run) -> None:
+    actors = processes_named(b"ray::NodeAgent", cluster.processes())
+    send(signal.SIGSTOP, actors[:1])
+    gang.cancel()
+    assert ended(gang).get_status() == "Canceled"
+    nothing_is_left(gang)
+    the_next_run_works(yard)
+
+
 def test_a_killed_supervisor_fails_the_run_and_its_peers_are_stopped(
     yard: Yard, cluster: RayCluster, gang: Run
 ) -> None:

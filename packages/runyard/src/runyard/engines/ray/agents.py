@@ -11,7 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from runyard.engines.ray.names import agent_name
 from runyard.engines.ray.node_agent import NodeAgent
-from runyard.errors import EngineError, Json, from_wire, to_wire
+from runyard.errors import EngineError, Json, to_wire
 from runyard.version import VERSION
 
 _THREADS = 64
@@ -26,8 +26,8 @@ class Agents:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
 
     def ask_all(self, requests: list[Json], seconds: float) -> list[Json]:
-        """`[{"node", "request"}]` to the agents of those nodes, all at once. Answers in the same order; the error of
-        one is its answer."""
+        """`[{"node", "request"}]` to the agents of those nodes, all at once. Answers in the same order; what went wrong
+        with one is its answer, `{"error", "is_silent": True}` where the node gave none."""
         return list(self._threads.map(lambda each: self._answer(each["node"], each["request"], seconds), requests))
 
     def let_go(self, node: Json) -> bool:
@@ -42,11 +42,20 @@ class Agents:
             ray.kill(handle)
             return True
 
+    def replace(self, node: Json) -> None:
+        """End the node's actor, which has not answered for long; the next request has a new one started, which finds
+        our agent there."""
+        with self._locks[node["id"]]:
+            handle = self._find(node)
+            self._handles.pop(node["id"], None)
+            if handle is not None:
+                ray.kill(handle)
+
     def _answer(self, node: Json, request: Json, seconds: float) -> Json:
         try:
             return self._ask(node, request, seconds)
         except EngineError as e:
-            return {"error": to_wire(e)}
+            return {"error": to_wire(e), "is_silent": True}
 
     def _ask(self, node: Json, request: Json, seconds: float) -> Json:
         try:
@@ -71,8 +80,6 @@ class Agents:
             raise
         except (RayError, RuntimeEnvSetupError, ValueError) as e:
             raise EngineError(_words(node, e), hint=_REMEDY if _lacks_runyard(e) else "") from e
-        if "error" in found:
-            raise from_wire(found["error"])
         return found
 
     def _ensure(self, node: Json) -> Any:

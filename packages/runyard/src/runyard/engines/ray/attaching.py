@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from runyard.engines.ray.address import parse_address
+from runyard.engines.ray.address import parse_address, require_ray
 from runyard.engines.ray.link import BridgeLink
 from runyard.engines.ray.names import service_id
 from runyard.engines.ray.ray_cluster import RayCluster
@@ -16,7 +16,9 @@ def check_address(home: Path, address: str) -> None:
 
     Takes seconds. Raises InvalidArgument for what is no address, EngineError saying what is missing.
     """
-    link = BridgeLink(parse_address(address), service_id(home), home / "ray" / "bridge.log")
+    place = parse_address(address)
+    require_ray(place)
+    link = BridgeLink(place, service_id(home), home / "ray" / "bridge.log")
     try:
         check_cluster(RayCluster(link))
     finally:

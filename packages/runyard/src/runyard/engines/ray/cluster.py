@@ -14,7 +14,7 @@ from ray.util.placement_group import (
     remove_placement_group,
 )
 
-from runyard.engines.ray.address import CLIENT_SCHEME, require_listener
+from runyard.engines.ray.address import CLIENT_SCHEME, require_ray
 from runyard.engines.ray.agents import Agents
 from runyard.engines.ray.names import NAMESPACE, holder_name, parse_gang
 from runyard.engines.ray.node_agent import GpuHolder
@@ -28,8 +28,8 @@ _GONE = ("REMOVED",)
 
 
 def connect(address: str, service: str, tell: Callable[[Json], None]) -> "Cluster":
-    """Raises EngineError when nobody listens there, else what Ray raises."""
-    require_listener(address)
+    """Raises EngineError when no Ray listens there, else what Ray raises."""
+    require_ray(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", configure_logging=False)
     return Cluster(service, tell, is_client=address.startswith(CLIENT_SCHEME))
@@ -49,6 +49,7 @@ class Cluster:
             "gang": lambda m: self._gang(m["name"], m["bundles"]),
             "drop": lambda m: self._drop(m["name"]),
             "ask": lambda m: self._agents.ask_all(m["requests"], m["seconds"]),
+            "replace": lambda m: self._agents.replace(m["node"]),
             "let_go": lambda m: self._agents.let_go(m["node"]),
             "minima": lambda m: self._scaling.want(m["bundles"]),
         }

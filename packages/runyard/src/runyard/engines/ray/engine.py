@@ -1,10 +1,13 @@
+import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from runyard.engines.ray.placements import Placement, Placements
-from runyard.engines.ray.ray_cluster import RayCluster
+from runyard.engines.ray.ray_cluster import NodeSilent, RayCluster
+from runyard.engines.ray.silence import GIVE_UP_SECONDS, Silence
 from runyard.engines.ray.state import ClusterState, RayNode
 from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
@@ -14,6 +17,9 @@ from runyard.version import VERSION
 
 _MOST_NODES = 10_000
 _START_SECONDS = 30.0
+_ASK_SECONDS = 10.0
+_ASK_SILENT_SECONDS = 1.0
+"""Of a node that has not answered before: the others must not wait for it each time."""
 _AWAY_SECONDS = 300.0
 """Raylets whose head is gone end themselves after a minute, unless told otherwise, and our agents with them."""
 
@@ -25,9 +31,17 @@ class RayEngine:
     there in the homes of the nodes.
     """
 
-    def __init__(self, cluster: RayCluster, placements: Placements, service_facts: Callable[[], Json]) -> None:
+    def __init__(
+        self,
+        cluster: RayCluster,
+        placements: Placements,
+        service_facts: Callable[[], Json],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`service_facts`: url and ca by which nodes reach the service."""
         self._cluster, self._placements, self._service_facts = cluster, placements, service_facts
+        self._silence = Silence(clock)
+        self._stopped: set[str] = set()
         self.capabilities = Capabilities(_MOST_NODES, shares_files=False)
 
     def submit(self, plan: LaunchPlan) -> Ticket:
@@ -38,7 +52,7 @@ class RayEngine:
             body = plan_to_json(replace(plan, node=index))
             request = {"op": "start", "part": part, "plan": body, "service": service, "version": VERSION}
             requests.append((node, request))
-        answers = self._cluster.ask(requests, seconds=_START_SECONDS)
+        answers = self._ask(requests, _START_SECONDS)
         state = self._cluster.look()
         for (node, _), answer in zip(requests, answers, strict=True):
             # What was to run on a node that is gone meanwhile is found lost; the others have been started.
@@ -49,6 +63,7 @@ class RayEngine:
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
         if not tickets:
             return {}
+        self._stopped = {attempt for attempt in self._stopped if self._placements.find(attempt) is not None}
         placements = {ticket: self._placements.find(_attempt(ticket)) for ticket in tickets}
         if self._cluster.link.away_seconds() > _AWAY_SECONDS:
             why = f"The Ray cluster at {self._cluster.link.address} has not answered for {_AWAY_SECONDS:.0f} s."
@@ -57,13 +72,13 @@ class RayEngine:
         seen, silent = self._ask_phases(state, [found for found in placements.values() if found is not None])
         if silent:  # perhaps it left between the two questions
             state = self._cluster.look()
-            still_silent = [error for node_id, error in silent.items() if _is_alive(state, node_id)]
-            if still_silent and not seen:
-                raise still_silent[0]
+            still_silent = {node_id: error for node_id, error in silent.items() if _is_alive(state, node_id)}
+            if still_silent and not seen and not all(map(self._silence.is_final, still_silent)):
+                raise next(iter(still_silent.values()))
         return {
             ticket: [Observed(PartPhase.LOST)]
             if placement is None
-            else [_observed(state, node, seen.get(part), silent.get(node.id)) for part, node in placement.parts()]
+            else [self._observed(state, placement, node, seen.get(part)) for part, node in placement.parts()]
             for ticket, placement in placements.items()
         }
 
@@ -71,7 +86,7 @@ class RayEngine:
         placement = self._placements.find(_attempt(ticket))
         if placement is not None:
             part, place = placement.parts()[node]
-            (answer,) = self._cluster.ask([(place, {"op": "recover", "part": part})])
+            (answer,) = self._ask([(place, {"op": "recover", "part": part})])
             if isinstance(answer, EngineError):
                 raise answer
 
@@ -79,10 +94,11 @@ class RayEngine:
         placement = self._placements.find(_attempt(ticket))
         if placement is None:
             return
+        self._stopped.add(placement.attempt_id)
         state = self._cluster.look()
         request = {"op": "cancel", "grace": grace.total_seconds(), "end_as": end_as}
         asked = [(node, {**request, "part": part}) for part, node in placement.parts() if _is_there(state, node)]
-        failures = [answer for answer in self._cluster.ask(asked) if isinstance(answer, EngineError)]
+        failures = [answer for answer in self._ask(asked) if isinstance(answer, EngineError)]
         if failures:
             raise failures[0]
 
@@ -114,12 +130,50 @@ class RayEngine:
         asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
         seen: dict[str, PartPhase] = {}
         silent: dict[str, EngineError] = {}
-        for (node, _), answer in zip(asked, self._cluster.ask(asked) if asked else (), strict=True):
+        for (node, _), answer in zip(asked, self._ask(asked), strict=True):
             if isinstance(answer, EngineError):
                 silent[node.id] = answer
             else:
                 seen.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
         return seen, silent
+
+    def _ask(
+        self, requests: Sequence[tuple[RayNode, Json]], seconds: float = _ASK_SECONDS
+    ) -> Sequence[Json | EngineError]:
+        """Each request to its node, in two rounds: those who were silent do not hold up the others."""
+        known = {node.id for node, _ in requests if self._silence.holds(node.id)}
+        answers: dict[int, Json | EngineError] = {}
+        for are_silent, patience in ((False, seconds), (True, _ASK_SILENT_SECONDS)):
+            asked = {number: each for number, each in enumerate(requests) if (each[0].id in known) == are_silent}
+            if asked:
+                answers.update(zip(asked, self._cluster.ask(list(asked.values()), seconds=patience), strict=True))
+        for number, (node, _) in enumerate(requests):
+            self._note(node, answers[number])
+        return [answers[number] for number in range(len(requests))]
+
+    def _note(self, node: RayNode, answer: Json | EngineError) -> None:
+        if not isinstance(answer, NodeSilent):
+            self._silence.heard(node.id)
+            return
+        self._silence.unheard(node.id)
+        if self._silence.wants_replacement(node.id):
+            with contextlib.suppress(EngineError):
+                self._cluster.replace_agent(node)
+
+    def _observed(self, state: ClusterState, placement: Placement, node: RayNode, phase: PartPhase | None) -> Observed:
+        if phase is not None:
+            return Observed(phase)
+        named = f"Node {node.name} ({node.address})"
+        if _is_there(state, node):
+            # Ray has it, and its supervisors speak for themselves: not to answer is no sign of loss. But what was to
+            # end must end.
+            if self._silence.is_final(node.id) and placement.attempt_id in self._stopped:
+                why = f"{named} has not answered for {GIVE_UP_SECONDS:.0f} s, though Ray calls it alive."
+                return Observed(PartPhase.GONE, why)
+            return Observed(PartPhase.ALIVE, f"{named} does not answer.")
+        known = state.node(node.id)
+        said = f" Ray says: {known.why}" if known is not None and known.why else ""
+        return Observed(PartPhase.GONE, f"{named} has left the Ray cluster.{said}")
 
 
 def _is_there(state: ClusterState, node: RayNode) -> bool:
@@ -129,16 +183,6 @@ def _is_there(state: ClusterState, node: RayNode) -> bool:
 def _is_alive(state: ClusterState, node_id: str) -> bool:
     found = state.node(node_id)
     return found is not None and found.is_alive
-
-
-def _observed(state: ClusterState, node: RayNode, phase: PartPhase | None, silence: EngineError | None) -> Observed:
-    if phase is not None:
-        return Observed(phase)
-    if silence is not None and _is_there(state, node):
-        return Observed(PartPhase.ALIVE, silence.problem)  # Ray has the node: not to answer is no sign of loss
-    known = state.node(node.id)
-    said = f" Ray says: {known.why}" if known is not None and known.why else ""
-    return Observed(PartPhase.GONE, f"Node {node.name} ({node.address}) has left the Ray cluster.{said}")
 
 
 def _all_gone(placement: Placement | None, why: str) -> list[Observed]:

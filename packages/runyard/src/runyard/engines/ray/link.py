@@ -92,7 +92,10 @@ class BridgeLink:
             )
             if self._lines is not None:
                 return self._lines
-            raise self._why or EngineError(f"The Ray cluster at {self.address} is being connected to.")
+            raise self._why or EngineError(
+                f"The Ray cluster at {self.address} is being connected to.",
+                hint=f"If that lasts, see {self._log}, and check that its head runs and that the address is right.",
+            )
 
     def _ensure_keeper(self) -> None:
         if importlib.util.find_spec("ray") is None:

@@ -12,6 +12,10 @@ _ASK_SECONDS = 10.0
 _FRESH_SECONDS = 0.5
 
 
+class NodeSilent(EngineError):
+    """The node gave no answer, good or bad."""
+
+
 class RayCluster:
     """One Ray cluster as the service sees it, through the bridge. Every method raises EngineError when it is away."""
 
@@ -57,7 +61,11 @@ class RayCluster:
         """Each request to the agent of its node, all at once; what went wrong with one is its answer."""
         body: list[dict[str, Any]] = [{"node": _place(node), "request": request} for node, request in requests]
         answers = self.link.call("ask", seconds=seconds, requests=body)
-        return [_error(answer["error"]) if "error" in answer else answer for answer in answers]
+        return [_error(answer) if "error" in answer else answer for answer in answers]
+
+    def replace_agent(self, node: RayNode) -> None:
+        """Have another actor stand in for one that does not answer."""
+        self.link.call("replace", seconds=_ASK_SECONDS, node=_place(node))
 
     def let_go(self, node: RayNode) -> bool:
         """End the warm agent of a node that has nothing to do, so that Ray may give it back."""
@@ -68,6 +76,8 @@ def _place(node: RayNode) -> Json:
     return {"id": node.id, "address": node.address}
 
 
-def _error(body: Json) -> EngineError:
-    found = from_wire(body)
+def _error(answer: Json) -> EngineError:
+    found = from_wire(answer["error"])
+    if answer.get("is_silent"):
+        return NodeSilent(found.problem, hint=found.hint)
     return found if isinstance(found, EngineError) else EngineError(found.problem, hint=found.hint)
