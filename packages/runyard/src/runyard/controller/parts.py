@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from runyard.controller.report_fields import node_of
 from runyard.controller.stopping import Stopping
-from runyard.errors import InvalidArgument
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId, RunRecord
 from runyard.planning.gathered_end import end_report, said_while_stopping
@@ -38,11 +38,9 @@ class Parts:
 
     def take(self, run: RunRecord, report: Mapping[str, Any]) -> Gathered:
         """Of a state in PART_STATES. InvalidArgument for a node that the run has not."""
-        node = report.get("node", 0)
-        if not isinstance(node, int) or isinstance(node, bool) or not 0 <= node < len(run.nodes):
-            raise InvalidArgument(f"node must be from 0 to {len(run.nodes) - 1} for run {run.id!r}, got {node!r}.")
         facts = {name: value for name, value in report.items() if name not in ("state", "node")}
-        return self._put(run, Part(AttemptId(run.ticket), node, PartState(report["state"]), self._clock.now(), facts))
+        state, node = PartState(report["state"]), node_of(run, report)
+        return self._put(run, Part(AttemptId(run.ticket), node, state, self._clock.now(), facts))
 
     def lose(self, run: RunRecord, node: int, why: str) -> Gathered:
         """Nothing more will be heard of this part."""

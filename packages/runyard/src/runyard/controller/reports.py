@@ -5,6 +5,7 @@ from typing import Any
 
 from runyard.controller.outputs import GangOutputs
 from runyard.controller.parts import PART_STATES, Gathered, Parts
+from runyard.controller.report_fields import checked_report, node_of
 from runyard.controller.restarts import Restart, kept_facts, restart_after
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.runs import NEXT, AttemptId, RunEvent, RunId, RunRecord, RunStatus, run_of
@@ -55,12 +56,14 @@ class Reports:
         }
 
     def take(self, attempt_id: AttemptId, report: Report) -> Taken:
-        """NotFound for an unknown run; an attempt that is over changes nothing."""
+        """NotFound for an unknown run, InvalidArgument for what no supervisor tells; an attempt that is over changes
+        nothing."""
         state = str(report.get("state"))
         if state not in self._steps and state not in PART_STATES:
             known = ", ".join(sorted({*self._steps, *PART_STATES}))
-            raise InvalidArgument(f"state must be one of {known}, got {state!r}.")
-        return self._guarded(run_of(attempt_id), lambda run: self._taken(run, attempt_id, state, report))
+            raise InvalidArgument(f"state must be one of {known}, got {state[:80]!r}.")
+        checked = checked_report(report)
+        return self._guarded(run_of(attempt_id), lambda run: self._taken(run, attempt_id, state, checked))
 
     def lose(self, run_id: RunId, attempt: str, node: int, why: str) -> RunRecord:
         """A part of which nothing more will be heard: its node is gone."""
@@ -92,10 +95,8 @@ class Reports:
 
     def _said(self, run: RunRecord, report: Report) -> RunRecord:
         """One node prepares or finishes; what the others do is not told by it."""
-        message, node = str(report.get("message") or ""), report.get("node", 0)
-        if not message or not isinstance(node, int) or not 0 <= node < len(run.nodes):
-            return run
-        return self._runs.update(run.id, message=f"{run.nodes[node]}: {message}")
+        name, message = run.nodes[node_of(run, report)], report.get("message")
+        return self._runs.update(run.id, message=f"{name}: {message}") if message else run
 
     def _lost(self, run: RunRecord, node: int, why: str) -> Taken:
         if len(run.nodes) > 1:
