@@ -3,6 +3,7 @@ what they leave behind. The scripts use no framework and no MPI library: the pla
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -93,7 +94,7 @@ class Gang:
     def _find(self, victim: str) -> int | None:
         what, _, number = victim.partition(" ")
         if victim in ("agent", "service"):
-            return self.yard.pid_of(victim, self.run)
+            return self.yard.find_pid(victim, self.run)
         if what == "rank":
             return _pid_in(self._folder / f"pid-{number}")
         if what == "supervisor":
@@ -112,10 +113,11 @@ class Gang:
         """No process, namespace, port, folder or shared memory outlives the run for more than a moment."""
         with suppress(TimeoutError):
             eventually(lambda: not self._left_behind(), "an empty machine", _MOMENT_SECONDS)
-        assert self._left_behind() == []
+        left = self._left_behind()
+        assert not left, left
 
     def _left_behind(self) -> list[str]:
-        platform = {self._find("agent"), self._find("service")}
+        platform = {self.yard.find_pid("agent", self.run), self.yard.find_pid("service", self.run)}
         home = self.yard.home
         left = [
             f"process {pid}: {_name(pid)}" for pid in self.yard.processes() if pid not in platform and is_alive(pid)
@@ -160,6 +162,19 @@ def starting(gang: Gang, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def meeting(gang: Gang, folder: Path) -> Iterator[None]:
+    """Node 0 is ready and waits for node 1, whose supervisor is frozen."""
+    with starting(gang, folder):
+        last = gang.pid_of("supervisor 1")
+        os.kill(last, signal.SIGSTOP)
+        gang.let_go()
+        eventually((gang.part(0) / "ready.json").exists, "node 0 to be ready")
+        yield
+        with suppress(ProcessLookupError):
+            os.kill(last, signal.SIGCONT)
+
+
+@contextmanager
 def running(gang: Gang, folder: Path) -> Iterator[None]:
     gang.submit().until_all_run()
     gang.watch_memory()
@@ -180,6 +195,7 @@ def ending(gang: Gang, folder: Path) -> Iterator[None]:
 HOLDS: Mapping[str, Callable[[Gang, Path], AbstractContextManager[None]]] = {
     "Preparing": preparing,
     "Starting": starting,
+    "Meeting": meeting,
     "Running": running,
     "Ending": ending,
 }

@@ -56,12 +56,13 @@ class Yard:
 
     def pid_of(self, victim: str, run: Run) -> int:
         """The process behind a run. Waits until there is one."""
-        return eventually(lambda: self._find_pid(victim, run), f"a {victim} of {run.id}")
+        return eventually(lambda: self.find_pid(victim, run), f"a {victim} of {run.id}")
 
     def kill(self, victim: str, run: Run) -> None:
         kill(self.pid_of(victim, run))
 
-    def _find_pid(self, victim: str, run: Run) -> int | None:
+    def find_pid(self, victim: str, run: Run) -> int | None:
+        """None while there is no such process."""
         place = {"service": self.home / "service.json", "agent": self.home / "agent.json"}.get(victim)
         if place is None:
             attempts = sorted(self.home.glob(f"attempts/{run.id}.*/supervisor.json"), key=lambda p: p.stat().st_mtime)
