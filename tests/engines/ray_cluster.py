@@ -33,9 +33,9 @@ LISTS_OF_A_CONFIG = (
     "head_start_ray_commands",
     "worker_start_ray_commands",
 )
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 QUICK_HEALTH = {
-    "RAY_raylet_start_wait_time_s": "60",
+    "RAY_raylet_start_wait_time_s": "100",
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",

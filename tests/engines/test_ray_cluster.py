@@ -19,6 +19,8 @@ from tests.engines.ray_cluster import RayCluster
 
 pytestmark = pytest.mark.engines
 OpenDesk = Callable[..., EngineDesk]
+CONNECT_SECONDS = 120.0
+"""Ray starts a server for each client, and gives it up when that takes long: the bridge then tries again."""
 
 
 @pytest.fixture
@@ -31,7 +33,8 @@ def open_desk(home: Path, peer: GatheringService) -> Iterator[OpenDesk]:
         place = home / folder
         place.mkdir(exist_ok=True)
         made = RaySite(address, place, SystemClock(), url=url, ca="", sizes=BUILT_IN, on_change=lambda: None)
-        made.link.call("state", seconds=10, patience_seconds=60)
+        made.link.start()
+        eventually(made.link.away_seconds, lambda seconds: seconds == 0, seconds=CONNECT_SECONDS)
         whole = {"engine": "ray", "resources": {"cpu": 1}, "max_nodes": 3, **body}
         desk = EngineDesk(peer, lambda: made.site, whole, kill_supervisor=_cannot, kill_agent=_cannot)
         opened.append((desk, made))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from azureml.core import Run
-from azureml.core.compute import AmlCompute, ComputeTarget, RayCompute
+from azureml.core.compute import ComputeTarget, RayCompute
 from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration
 from runyard.node.processes import carrying
 from runyard_sdk.client import Client
@@ -199,27 +199,3 @@ def test_a_lost_node_fails_the_run_and_names_it(yard: Yard, cluster: RayCluster,
 
 def nodes_of(yard: Yard) -> list[dict[str, Any]]:
     return Client().get(f"/workspaces/{yard.workspace.name}/computes/ray/nodes")["nodes"]
-
-
-def test_amlcompute_of_a_service_whose_engine_is_ray_takes_what_the_operators_table_says(
-    cluster: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sources").mkdir()
-    (tmp_path / "sizes.toml").write_text("[STANDARD_NC6]\ncpu = 2\n\n[STANDARD_D2_V2]\ncpu = 64\n")
-    variables = {"HOME": "home", "VM_SIZES": "sizes.toml"}
-    for name, file in variables.items():
-        monkeypatch.setenv(f"RUNYARD_{name}", str(tmp_path / file))
-    monkeypatch.setenv("RUNYARD_ENGINE", "ray")
-    monkeypatch.setenv("RUNYARD_RAY_ADDRESS", cluster.address)
-    own = Yard(tmp_path / "sources")
-    try:
-        for name, size in (("fits", "STANDARD_NC6"), ("huge", "STANDARD_D2_V2")):
-            configuration = AmlCompute.provisioning_configuration(vm_size=size, max_nodes=2)
-            ComputeTarget.create(own.workspace, name, configuration).wait_for_completion()
-        run = ended(own.submit(GREETS, **on_ray(2, target="fits")))
-        assert run.get_status() == "Completed", message_of(run)
-        assert list(cluster.node_home.glob(f"{(tmp_path / 'home' / 'service-id').read_text()}/*/attempts"))
-        with pytest.raises(Exception, match="64 CPU"):
-            own.submit("print()", **on_ray(target="huge"))
-    finally:
-        own.close()
