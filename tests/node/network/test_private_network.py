@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -62,6 +63,20 @@ for address in ("127.0.3.2", "127.0.3.3"):
         socket.create_connection((address, 2222), 5).close()
         print(server.accept()[1][0])
 """
+
+
+def test_a_network_whose_pasta_was_killed_is_connected_anew(tmp_path, listening):
+    port = listening.getsockname()[1]
+    network = PrivateNetwork.make(tmp_path, {})
+    try:
+        before = network.connection
+        os.kill(before, signal.SIGKILL)
+        os.waitpid(before, 0)
+        assert inside(network, CONNECTS, "127.0.0.1", port) == "refused"
+        assert network.reconnect() in network.pids - {before}
+        assert inside(network, CONNECTS, "127.0.0.1", port) == "connected"
+    finally:
+        network.close()
 
 
 def test_the_loopback_of_the_machine_is_reached(tmp_path, listening):

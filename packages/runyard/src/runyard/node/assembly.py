@@ -33,6 +33,7 @@ from runyard.node.tree import ProcessTree
 
 READY = "ready.json"
 """There once the other nodes may know this part's ports: from then on it cannot start over."""
+_MOST_RECONNECTIONS = 5
 RunErrand = Callable[[Callable[[Tell], Json], Callable[[Json], None]], Errand]
 
 
@@ -77,8 +78,9 @@ class Assembly:
     def close(self) -> None:
         if self._door is not None:
             self._door.close()
-        if self._network is not None:
-            self._network.close()
+        network, self._network = self._network, None
+        if network is not None:
+            network.close()
         if self._ports is not None:
             self._ports.close()
         if self._plan.node == 0:  # also what a supervisor before this one left
@@ -107,13 +109,34 @@ class Assembly:
     def _make_network(self, bare: Launch) -> PrivateNetwork | None:
         """None, with a word about it, where it cannot be had though nothing spoke against it."""
         try:
-            return PrivateNetwork.make(self._folder.root, bare.variables(self._plan.here.env, None))
+            network = PrivateNetwork.make(self._folder.root, bare.variables(self._plan.here.env, None))
         except EngineError as e:
             if os.environ.get("RUNYARD_NETWORK") == "private":
                 raise
-            with self._folder.node_log.open("a", encoding="utf-8") as log:
-                print(f"The run uses the machine's own network, where its servers can be reached: {e}", file=log)
+            self._note(f"The run uses the machine's own network, where its servers can be reached: {e}")
             return None
+        self._keep_connected(network, _MOST_RECONNECTIONS)
+        return network
+
+    def _keep_connected(self, network: PrivateNetwork, tries_left: int) -> None:
+        """A network whose pasta was killed gets another, so that the run reaches the world and the service again."""
+
+        def ended(status: int) -> None:
+            if self._network is not network or tries_left == 0:
+                return
+            try:
+                network.reconnect()
+                self._keep_connected(network, tries_left - 1)
+                self._note("What connects the run's network with the world had ended and was started again.")
+            except EngineError as e:
+                self._note(f"The run is cut off from the world: {e}")
+
+        if network.connection is not None:
+            self._background.loop.on_exit(network.connection, ended)
+
+    def _note(self, text: str) -> None:
+        with self._folder.node_log.open("a", encoding="utf-8") as log:
+            print(text, file=log)
 
     def _variables_of_launchers(self, prepared: Prepared) -> dict[str, str]:
         if not self._is_mpi:

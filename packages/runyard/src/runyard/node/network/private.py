@@ -3,7 +3,7 @@ import functools
 import os
 import select
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runyard.errors import EngineError
@@ -25,12 +25,13 @@ class PrivateNetwork:
     there for as long as the process that made it, whatever ends that, or until `close`.
     """
 
-    def __init__(self, pid: int, pids: frozenset[int], descriptors: tuple[int, ...]) -> None:
+    def __init__(self, pid: int, descriptors: tuple[int, ...], connect: Callable[[], int] | None = None) -> None:
+        """Who made it starts by `connect` the process that carries its connections; None for who joined."""
         self.pid = pid
         """The process by which other parts on this machine join it."""
-        self.pids = pids
-        """The processes that keep it, all children of who made it; none for who joined."""
-        self._descriptors = descriptors
+        self._descriptors, self._connect = descriptors, connect
+        self.connection: int | None = None
+        """The process that carries its connections, a child of who made it."""
 
     @classmethod
     def make(cls, folder: Path, variables: Mapping[str, str]) -> "PrivateNetwork":
@@ -41,18 +42,21 @@ class PrivateNetwork:
         if reason or program is None:
             raise EngineError(f"There is no private network: {reason}")
         holder = _fork_holder()
+        ports = ports_to_reach(variables)
+        network = cls(holder, (), lambda: start_pasta(program, holder, folder, ports))
         try:
-            connection = start_pasta(program, holder, folder, ports_to_reach(variables))
+            network.reconnect()
+            network._descriptors = namespaces.open_network_of(holder)
         except BaseException:
-            _end(holder)
+            network.close()
             raise
-        return cls(holder, frozenset({holder, connection}), namespaces.open_network_of(holder))
+        return network
 
     @classmethod
     def join(cls, pid: int) -> "PrivateNetwork":
         """The network that another process of this user has made. EngineError when that is gone."""
         try:
-            return cls(pid, frozenset(), namespaces.open_network_of(pid))
+            return cls(pid, namespaces.open_network_of(pid))
         except OSError as e:
             raise EngineError(f"The run's private network cannot be joined: {e.strerror}.") from e
 
@@ -61,13 +65,28 @@ class PrivateNetwork:
         namespaces.enter(self._descriptors)
         look_names_up_behind()
 
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that keep it, all children of who made it; none for who joined."""
+        if self._connect is None:
+            return frozenset()
+        return frozenset({self.pid} if self.connection is None else {self.pid, self.connection})
+
+    def reconnect(self) -> int:
+        """Have a new process carry its connections. EngineError where there is none to be had."""
+        if self._connect is None:
+            raise EngineError("Only who made a private network connects it.")
+        self.connection = None
+        self.connection = self._connect()
+        return self.connection
+
     def close(self) -> None:
         """Leave it, and end what keeps it. Safe to call twice."""
         for pid in self.pids:
             _end(pid)
         for descriptor in self._descriptors:
             os.close(descriptor)
-        self.pids, self._descriptors = frozenset(), ()
+        self.connection, self._connect, self._descriptors = None, None, ()
 
 
 def why_no_private_network(variables: Mapping[str, str] = os.environ) -> str:
