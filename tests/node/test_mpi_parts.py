@@ -103,6 +103,7 @@ def test_a_killed_rank_is_blamed_with_its_signal(submit_mpi, service, tmp_path):
     os.kill(pids[0], signal.SIGKILL)
     first, _ = service.all_ended(2)
     assert (first["outcome"], first["rank"], first["signal"]) == ("failed", 0, signal.SIGKILL)
+    assert first["exit_code"] == 128 + signal.SIGKILL
     assert not is_running(pids[1])
 
 

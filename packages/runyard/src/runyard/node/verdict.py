@@ -33,7 +33,8 @@ def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> Non
         message = f"The launcher of the ranks, mpirun, failed: {ends.said_of(status)}."
         ending.rank, ending.error = None, {"code": "UserError", "message": message}
         return
-    ending.rank, ending.exit_code, ending.signal = found.rank, found.exit_code, found.signal
+    ending.rank, ending.signal = found.rank, found.signal
+    ending.exit_code = found.exit_code if found.signal is None else 128 + found.signal
     ending.failed_node = found.node
     if found.rank is None:
         ending.error = {"code": "UserError", "message": found.words}
