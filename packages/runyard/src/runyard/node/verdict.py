@@ -51,7 +51,8 @@ def _name_port_thief(ending: Ending, launch: Launch) -> None:
     """A port that was free when it was chosen may have been taken before the script bound it."""
     plan, roster = launch.plan, launch.roster
     ports = (roster[plan.node].get("ports") or {}) if roster else {}
-    if not ports or launch.enter is not None or not says_in_use(ending.tail):
+    has_own_network = any(facts.get("network") is not None for facts in roster or ())
+    if not ports or has_own_network or not says_in_use(ending.tail):
         return
     holder = stranger_on(list(ports.values()), plan.attempt_id)
     if holder is not None:
