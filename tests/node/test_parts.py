@@ -143,11 +143,15 @@ def test_servers_of_a_single_node_end_with_its_workers(submit, service):
     assert service.ended()["outcome"] == "completed"
 
 
-def test_a_node_without_processes_waits_until_it_is_told(submit_to_nodes, service):
-    submit_to_nodes("print('alone')", [a_rank(0)], [])
+def test_a_node_without_processes_waits_until_it_is_told(submit_to_nodes, service, tmp_path):
+    go = tmp_path / "go"
+    waits = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+    submit_to_nodes(waits, [a_rank(0, str(go))], [])
+    service.wait_for(lambda: service.report("done", node=1))
+    assert service.report("ended") is None
+    go.touch()
     first, second = service.all_ended(2)
     assert (first["outcome"], second["outcome"]) == ("completed", "completed")
-    assert service.report("done", node=1)
     assert service.report("ready", node=1)["is_essential"] is False
 
 
