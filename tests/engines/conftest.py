@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.gathering_service import GatheringService
 from tests.engines.ray_cluster import RayCluster, ray_cluster
+from tests.node.recording_service import RecordingService
 
 
 @pytest.fixture
-def peer(home: Path) -> Iterator[GatheringService]:
-    service = GatheringService(home)
+def peer(home: Path) -> Iterator[RecordingService]:
+    service = RecordingService(home)
     service.start()
     yield service
     service.stop()

@@ -13,8 +13,8 @@ from runyard.model.runs import RunId
 from runyard.planning.vm_sizes import BUILT_IN
 from runyard.testing.engine_suite import EngineDesk, eventually, on_nodes
 from runyard.wiring import SystemClock
-from tests.engines.gathering_service import GatheringService
 from tests.engines.ray_cluster import RayCluster, ray_cluster
+from tests.node.recording_service import RecordingService
 
 pytestmark = pytest.mark.engines
 SCALING_SECONDS = 60.0
@@ -31,7 +31,7 @@ def scaling_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture
-def desk(home: Path, peer: GatheringService, scaling_cluster: RayCluster) -> Iterator[EngineDesk]:
+def desk(home: Path, peer: RecordingService, scaling_cluster: RayCluster) -> Iterator[EngineDesk]:
     url = json.loads((home / "service.json").read_text())["url"]
     made = RaySite(scaling_cluster.address, home, SystemClock(), url=url, ca="", sizes=BUILT_IN, on_change=lambda: None)
     made.link.call("state", seconds=10, patience_seconds=60)

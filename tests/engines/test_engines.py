@@ -18,8 +18,8 @@ from runyard.stores.sql import open_stores
 from runyard.testing.engine_suite import EngineDesk, EngineSuite, eventually, kill
 from runyard.testing.records import a_workspace
 from runyard.wiring import SystemClock
-from tests.engines.gathering_service import GatheringService
 from tests.engines.ray_cluster import RayCluster
+from tests.node.recording_service import RecordingService
 
 
 def kill_supervisor(home: Path, part: str) -> None:
@@ -36,7 +36,7 @@ def kill_agent(home: Path) -> None:
 
 class TestLocal(EngineSuite):
     @pytest.fixture
-    def desk(self, home: Path, peer: GatheringService) -> Iterator[EngineDesk]:
+    def desk(self, home: Path, peer: RecordingService) -> Iterator[EngineDesk]:
         stores = open_stores(f"sqlite:///{home}/runyard.db")
         stores.assets.create_workspace(a_workspace())
 
@@ -56,7 +56,7 @@ class TestLocal(EngineSuite):
 @pytest.mark.engines
 class TestRay(EngineSuite):
     @pytest.fixture
-    def desk(self, home: Path, peer: GatheringService, cluster: RayCluster) -> Iterator[EngineDesk]:
+    def desk(self, home: Path, peer: RecordingService, cluster: RayCluster) -> Iterator[EngineDesk]:
         address = cluster.address
         # Another service has other agents, which take seconds to start on each node.
         (home / "service-id").write_text("0123456789ab")

@@ -14,8 +14,8 @@ from runyard.errors import EngineError
 from runyard.planning.vm_sizes import BUILT_IN
 from runyard.testing.engine_suite import GOES_ON, EngineDesk, eventually, on_nodes
 from runyard.wiring import SystemClock
-from tests.engines.gathering_service import GatheringService
 from tests.engines.ray_cluster import RayCluster
+from tests.node.recording_service import RecordingService
 
 pytestmark = pytest.mark.engines
 OpenDesk = Callable[..., EngineDesk]
@@ -24,7 +24,7 @@ CONNECT_SECONDS = 120.0
 
 
 @pytest.fixture
-def open_desk(home: Path, peer: GatheringService) -> Iterator[OpenDesk]:
+def open_desk(home: Path, peer: RecordingService) -> Iterator[OpenDesk]:
     """A service of its own on a cluster."""
     url = json.loads((home / "service.json").read_text())["url"]
     opened: list[tuple[EngineDesk, RaySite]] = []

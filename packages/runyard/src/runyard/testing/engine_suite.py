@@ -42,7 +42,8 @@ class Peer(Protocol):
 
     def wait_for(self, what: Callable[[], T], seconds: float = SECONDS) -> T: ...
 
-    def expect(self, attempt_id: str, node_count: int) -> None: ...
+    def gather(self, attempt_id: str, node_count: int, stop: Callable[[str, str], None]) -> None:
+        """Decide for these nodes as the service does; `stop` is called with the attempt and what it shall end as."""
 
 
 @dataclass
@@ -73,8 +74,19 @@ class EngineDesk:
 
     def start(self, run: RunRecord, script: str) -> Ticket:
         gang = self.take(run)
-        self.peer.expect(f"{run.id}.1", len(gang.nodes))
+        self.gather(run, len(gang.nodes))
         return self.site.engine.submit(self.plan(run, gang, script))
+
+    def gather(self, run: RunRecord, node_count: int) -> None:
+        """Its nodes meet, and those that only wait for others go when all work is done. What follows from a failure is
+        left to the test."""
+        ticket = ticket_for(f"{run.id}.1", node_count)
+
+        def stop(_: str, end_as: str) -> None:
+            if end_as == "completed":
+                self.site.engine.cancel(ticket, grace=timedelta(seconds=1), end_as=end_as)
+
+        self.peer.gather(f"{run.id}.1", node_count, stop)
 
     def plan(self, run: RunRecord, gang: Gang, script: str) -> LaunchPlan:
         nodes = tuple(
@@ -185,7 +197,7 @@ class EngineSuite:
     def test_asking_twice_starts_one_job(self, desk: EngineDesk) -> None:
         run = on_nodes("twice-1", 1)
         gang = desk.take(run)
-        desk.peer.expect("twice-1.1", 1)
+        desk.gather(run, 1)
         plan = desk.plan(run, gang, "print('once')")
         assert desk.site.engine.submit(plan) == desk.site.engine.submit(plan) == ticket_for("twice-1.1", 1)
         desk.ended(1)
