@@ -137,6 +137,7 @@ class ReadOnlyTree:
         size = file.size if file.size is not None else self._sizes.get(node)
         if size is None:
             self._failures.refuse_again(node)
+            pass_turn()  # a store is asked: others, and the end of whoever waits, must not wait for it
             try:
                 size = self._reader.size(file)
             except (RunyardError, OSError) as error:
