@@ -187,7 +187,8 @@ class RayCluster:
 
 @contextlib.contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
-    cluster = RayCluster(Path(tempfile.mkdtemp(prefix="r")))
+    # Not below TMPDIR, which may be long: the path of a socket has 107 letters, and Ray uses 63 of them.
+    cluster = RayCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")))
     try:
         yield cluster
     finally:
