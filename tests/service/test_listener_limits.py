@@ -57,8 +57,7 @@ def test_many_small_headers_are_a_huge_head_too(connect):
         huge.sendall(b"GET / HTTP/1.1\r\n")
         lines = b"".join(b"X%d: y\r\n" % number for number in range(1_000_000))
         with pytest.raises((ConnectionError, ssl.SSLError)):
-            for _ in range(100):  # the first may fit into what the kernel holds between the two
-                huge.sendall(lines)
+            _send_again_and_again(huge, lines)
 
 
 def test_a_body_that_stops_coming_is_given_up(connect):
@@ -130,3 +129,9 @@ def _all(connection: socket.socket) -> bytes:
     except (ConnectionError, ssl.SSLError):
         pass
     return bytes(came)
+
+
+def _send_again_and_again(connection: socket.socket, data: bytes) -> None:
+    """Much more than the kernel holds between two ends."""
+    for _ in range(1000):
+        connection.sendall(data)

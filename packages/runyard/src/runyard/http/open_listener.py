@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 
 FROM_OUTSIDE = "runyard.from_outside"
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_FAREWELL_SECONDS = 1.0
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _MOST_CONNECTIONS = 4000
 
@@ -155,6 +156,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._silence()
         self.transport.write(answer)
         self.transport.close()
+        # Under TLS a close waits for the client's own, and reads on meanwhile, whatever it sends.
+        self.loop.call_later(_FAREWELL_SECONDS, self.transport.abort)
 
     def _silence(self) -> None:
         for bell in (self._head_bell, self._look_bell):
