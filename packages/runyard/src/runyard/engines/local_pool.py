@@ -6,13 +6,12 @@ from typing import Any
 
 from runyard.errors import InvalidArgument
 from runyard.model.assets import Asset
-from runyard.model.nodes import Gang, Node, NodeState
+from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
 from runyard.model.runs import RunId, RunRecord
 from runyard.planning.distribution import node_count_of
 from runyard.ports.clock import Clock
 from runyard.ports.stores import NodeStore
 
-_DEFAULT_IDLE_SECONDS = 1800
 _SLOTS_OF_A_NET = 250
 
 
@@ -74,7 +73,7 @@ class LocalPool:
 
     def _has_idled(self, cluster: Asset, node: Node) -> bool:
         seconds = cluster.body.get("idle_seconds_before_scaledown")
-        limit = timedelta(seconds=_DEFAULT_IDLE_SECONDS if seconds is None else float(seconds))
+        limit = timedelta(seconds=DEFAULT_IDLE_SECONDS if seconds is None else float(seconds))
         return self._clock.now() - node.since >= limit
 
     def _new(self, cluster: Asset, present: Sequence[Node], count: int) -> Sequence[Node]:

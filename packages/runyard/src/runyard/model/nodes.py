@@ -2,6 +2,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+DEFAULT_IDLE_SECONDS = 1800
+"""After which a cluster lets an idle node go, where it was not told otherwise."""
+
 
 class NodeState(StrEnum):
     PREPARING = "preparing"

@@ -5,8 +5,8 @@ from typing import Any
 
 from runyard.engines.ray.address import parse_address
 from runyard.errors import InvalidArgument
+from runyard.model.nodes import DEFAULT_IDLE_SECONDS
 
-DEFAULT_IDLE_SECONDS = 1800
 PLACE_FIELDS = frozenset({"engine", "address", "resources"})
 """They say which machines the service talks to and what it takes of them: for its owner alone."""
 _ENGINES = ("local", "ray")

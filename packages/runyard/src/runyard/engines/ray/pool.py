@@ -9,13 +9,12 @@ from runyard.engines.ray.sizes import bundle_of, check_gang, words_for
 from runyard.engines.ray.state import ClusterState, RayGang, RayNode
 from runyard.errors import EngineError, InvalidArgument
 from runyard.model.assets import Asset
-from runyard.model.nodes import Gang, Node, NodeState
+from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
 from runyard.model.runs import RunId, RunRecord
 from runyard.planning.distribution import node_count_of
 from runyard.planning.vm_sizes import NodeResources
 from runyard.ports.clock import Clock
 
-_DEFAULT_IDLE_SECONDS = 1800
 _DEFAULT_MOST = 1000
 _FIRST_CONNECTION_SECONDS = 5.0
 
@@ -166,7 +165,7 @@ def least_nodes(cluster: Asset) -> int:
 
 def idle_seconds(cluster: Asset) -> float:
     seconds = cluster.body.get("idle_seconds_before_scaledown")
-    return float(_DEFAULT_IDLE_SECONDS if seconds is None else seconds)
+    return float(DEFAULT_IDLE_SECONDS if seconds is None else seconds)
 
 
 def node_name(node: RayNode, state: ClusterState) -> str:
