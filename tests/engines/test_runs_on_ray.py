@@ -1,6 +1,7 @@
 """Runs on a Ray cluster as a user has them: through the SDK and a real service that shares no files with the nodes."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,9 @@ mpi.MPI_Finalize()
 """
 
 
-@pytest.fixture(scope="module")
-def yard(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    root = tmp_path_factory.mktemp("yard")
+@contextmanager
+def yard_on(cluster: RayCluster, root: Path) -> Iterator[Yard]:
+    """A service of its own below `root`, with that cluster attached as "ray"."""
     (root / "sources").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("RUNYARD_HOME", str(root / "home"))
@@ -60,6 +61,12 @@ def yard(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         attach(opened, "ray", cluster.address)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def yard(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with yard_on(cluster, tmp_path_factory.mktemp("yard")) as opened:
+        yield opened
 
 
 def attach(yard: Yard, name: str, address: str, **options: Any) -> ComputeTarget:

@@ -13,7 +13,7 @@ import pytest
 from azureml.core import Run
 from runyard.node.processes import carrying
 from tests.engines.ray_cluster import RayCluster, below, ray_cluster
-from tests.engines.test_runs_on_ray import GOES_ON, GREETS, attach, begun, on_ray
+from tests.engines.test_runs_on_ray import GOES_ON, GREETS, begun, on_ray, yard_on
 from tests.faults.yard import Yard, ended, eventually, kill, message_of, this_python
 from tests.processes import pids, words_of
 
@@ -46,14 +46,8 @@ def cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="module")
 def yard(cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    root = tmp_path_factory.mktemp("ray-faults")
-    (root / "sources").mkdir()
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("RUNYARD_HOME", str(root / "home"))
-        opened = Yard(root / "sources")
-        attach(opened, "ray", cluster.address)
+    with yard_on(cluster, tmp_path_factory.mktemp("ray-faults")) as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
