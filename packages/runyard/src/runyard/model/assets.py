@@ -11,6 +11,9 @@ class AssetKind(StrEnum):
     DATASET = "datasets"
     DATASTORE = "datastores"
     COMPUTE = "computes"
+    WEB_SERVICE = "services"
+    IMAGE = "images"
+    PROFILE = "profiles"
     SECRET = "secrets"
     ENVIRONMENT_LOCK = "environment-locks"
 
