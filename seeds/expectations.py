@@ -21,18 +21,30 @@ class Expectation:
     different: int | None = None  # how many of its values differ from one another
     files: tuple[str, ...] = ()  # that exist in the page's folder
     logs: tuple[str, ...] = ()  # of each run, with something in them
+    service: str | None = None  # web service that tells so many of MNIST's test images right
 
     def check(self, runs: Sequence[Any], folder: Path) -> None:
         """Raise Unmet unless it holds for the runs that the block submitted and the page's folder."""
         for name in self.files:
             if not (folder / name).is_file():
                 raise Unmet(f"The block should have left the file {name}.")
+        if self.service is not None:
+            self._check_service(self.service, folder)
         if not runs and (self.metric is not None or self.logs):
             raise Unmet(f"The block submitted no run that could have left {self.metric or self.logs!r}.")
         for run in runs:
             self._check_logs(run)
             if self.metric is not None:
                 self._check_metric(run.id, run.get_metrics().get(self.metric))
+
+    def _check_service(self, name: str, folder: Path) -> None:
+        from seeds.answers import deployed, share_told_right
+
+        with deployed(name) as scoring_uri:
+            share = share_told_right(scoring_uri, folder / "mnist")
+        print(f"The web service {name} tells {share:.4f} of the test images right.")
+        if self.at_least is not None and share < self.at_least:
+            raise Unmet(f"The web service {name} tells {share:.4f} of the test images right, not {self.at_least}.")
 
     def _check_logs(self, run: Any) -> None:
         texts = run.get_details_with_logs()["logFiles"] if self.logs else {}
