@@ -106,6 +106,10 @@ class ServiceSpec:
     """Of whoever deployed it, for building its environment: PATH, proxies, indexes."""
     port: int = 0
     """0: any free one; the one chosen is kept from then on."""
+    host: str = "127.0.0.1"
+    """The address that the port listens on."""
+    host_names: tuple[str, ...] = ()
+    """What the Host header may name beside loopback and the address itself; "*." stands for one label."""
     scoring_path: str = "/score"
     """Where scoring_uri points: /score, /api/v1/service/NAME/score or /v1/models/NAME:predict."""
     admission: Admission = Admission()

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from runyard.model.web_services import ObservedService, ServiceSpec
@@ -16,6 +16,9 @@ class ServiceHost(Protocol):
 
     def remove(self, service_id: str) -> None:
         """Its port no longer answers, its processes end and its folder goes. Quiet when gone."""
+
+    def service_ids(self) -> Sequence[str]:
+        """Of all that were applied and not removed."""
 
     def observe(self, service_id: str) -> ObservedService | None:
         """None for one that was never applied."""
