@@ -166,17 +166,14 @@ def _minor(version: str) -> tuple[int, int]:
     return int(major), int(rest.split(".")[0] or 0)
 
 
-def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:
-    framework = str(estimator["framework"])
-    version = str(estimator.get("version") or DEFAULT_VERSIONS.get(framework, ""))
-    gpu = bool(estimator.get("use_gpu")) and gpu_present
-    chosen = recipe(framework, version, gpu=gpu)
+def framework_environment(chosen: Recipe, wishes: Wishes, *, gpu: bool, mpi: bool = False) -> EnvironmentSpec:
+    """The recipe's release and its company, with the user's own packages in front where both name one."""
     notes = [*chosen.notes, *wishes.notes]
     packages = [*chosen.packages, *(chosen.mpi_packages if mpi else ())]
     theirs = wishes.names()
     kept = [line for line in packages if not _replaced(line, chosen, theirs, notes)]
     choices: tuple[tuple[str, ...], ...] = ()
-    if framework == "PyTorch" and not gpu and chosen.packages[0] in kept:
+    if chosen.framework == "PyTorch" and not gpu and chosen.packages[0] in kept:
         choices = _torch_choices(chosen.release, kept, theirs)
         kept = [line for line in kept if requirement_name(line) not in ("torch", "torchvision")]
     pinned = {requirement_name(line) for line in wishes.requirements if has_version(line)}
@@ -192,6 +189,13 @@ def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: b
         builds=_mpi_builds(chosen, wishes) if mpi else (),
         notes=tuple(notes),
     )
+
+
+def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:
+    framework = str(estimator["framework"])
+    version = str(estimator.get("version") or DEFAULT_VERSIONS.get(framework, ""))
+    gpu = bool(estimator.get("use_gpu")) and gpu_present
+    return framework_environment(recipe(framework, version, gpu=gpu), wishes, gpu=gpu, mpi=mpi)
 
 
 def _replaced(line: str, chosen: Recipe, theirs: set[str], notes: list[str]) -> bool:

@@ -33,10 +33,10 @@ class Recipe:
     notes: tuple[str, ...] = ()
 
 
-def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
-    """The recipe for an estimator's `framework_version`; InvalidArgument names what is accepted."""
+def recipe(framework: str, version: str, *, gpu: bool, argument: str = "framework_version") -> Recipe:
+    """The recipe for a user's `argument`, an estimator's unless told; InvalidArgument names what is accepted."""
     table = _framework(framework)
-    release, notes = _release(framework, version)
+    release, notes = _release(framework, version, argument)
     rule = _rule(table, release)
     package = rule.get("gpu" if gpu else "cpu", table["package"])
     return Recipe(
@@ -44,7 +44,7 @@ def recipe(framework: str, version: str, *, gpu: bool) -> Recipe:
         release=release,
         pythons=tuple(rule["python"].split(",")),
         packages=(f"{package}=={release}", *rule.get("with", ())),
-        replaced_by=frozenset({table["package"], *table["aliases"]}),
+        replaced_by=package_names(framework),
         constraints=tuple(rule.get("constraints", ())),
         mpi_packages=tuple(rule.get("mpi", ())),
         mpi_builds=tuple(rule.get("mpi_builds", ())),
@@ -78,14 +78,25 @@ def accepted_series(framework: str) -> list[str]:
     return list(dict.fromkeys(f"{n[0]}.{n[1]}" for n in map(_numbers, _releases(framework))))
 
 
-def _release(framework: str, version: str) -> tuple[str, tuple[str, ...]]:
+def newest_release(framework: str) -> str:
+    """The newest that the table lists."""
+    return _releases(framework)[-1]
+
+
+def package_names(framework: str) -> frozenset[str]:
+    """The names under which the index has it."""
+    table = _framework(framework)
+    return frozenset({table["package"], *table["aliases"]})
+
+
+def _release(framework: str, version: str, argument: str) -> tuple[str, tuple[str, ...]]:
     if not SHAPE.fullmatch(version):
-        raise _unknown(framework, version)
+        raise _unknown(framework, version, argument)
     wanted = _numbers(version)
     releases = _releases(framework)
     same = [r for r in releases if _numbers(r)[: min(len(wanted), 2)] == wanted[:2]]
     if not same:
-        return _newer_minor(framework, version), ()
+        return _newer_minor(framework, version, argument), ()
     if version in same:
         return version, ()
     if len(wanted) < 3:
@@ -95,22 +106,22 @@ def _release(framework: str, version: str) -> tuple[str, tuple[str, ...]]:
         why = "the nearest release of that series"
     if _padded(found) == _padded(version) and "post" not in found:
         return found, ()
-    return found, (f"framework_version='{version}': {framework} {found} is taken, {why}.",)
+    return found, (f"{argument}='{version}': {framework} {found} is taken, {why}.",)
 
 
-def _newer_minor(framework: str, version: str) -> str:
+def _newer_minor(framework: str, version: str, argument: str) -> str:
     """A minor released after the table was made: the index decides whether it exists."""
     wanted, newest = _numbers(version), _numbers(_releases(framework)[-1])
     if len(wanted) < 2 or wanted[0] != newest[0] or wanted[:2] < newest[:2]:
-        raise _unknown(framework, version)
+        raise _unknown(framework, version, argument)
     return version if len(wanted) == 3 else f"{version}.*"
 
 
-def _unknown(framework: str, version: str) -> InvalidArgument:
+def _unknown(framework: str, version: str, argument: str) -> InvalidArgument:
     series = accepted_series(framework)
     major = series[-1].split(".")[0]
     return InvalidArgument(
-        f"framework_version={version!r} is not a version of {framework} that can be run.",
+        f"{argument}={version!r} is not a version of {framework} that can be run.",
         hint=f"Accepted: {', '.join(series)}, any release of these such as '{_releases(framework)[-1]}', "
         f"and newer minors of {major}.",
         framework=framework,

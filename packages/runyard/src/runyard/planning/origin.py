@@ -1,0 +1,53 @@
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.planning.packages import normal
+
+PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*) *== *([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
+RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,2}")
+MINOR = re.compile(r"3\.[0-9]{1,2}")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The Python and the packages that a model was made with, as far as they are known."""
+
+    python: str = ""
+    """A minor version such as "3.7"; "" when it is not known."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions by normal name."""
+    said: str = ""
+    """Where this is known from, to go behind "as in"."""
+
+    @classmethod
+    def of_lock(cls, python: str, lock: str, run_id: str) -> "Origin":
+        """Of the run that made the model; `lock` has a 'name==version' a line, and what else pip writes."""
+        found = (PINNED.match(line) for line in lock.splitlines())
+        return cls(_minor(python), {normal(f[1]): f[2] for f in found if f}, f"run {run_id}")
+
+    @classmethod
+    def of_client(cls, facts: Mapping[str, Any] | None) -> "Origin":
+        """Of whoever registered the model: {"python": "3.11", "packages": {...}}. What is nonsense is left out."""
+        facts = facts if isinstance(facts, Mapping) else {}
+        packages = facts.get("packages")
+        lines = (f"{name}=={version}" for name, version in (packages if isinstance(packages, Mapping) else {}).items())
+        found = (PINNED.fullmatch(line) for line in lines)
+        said = "the environment that the model was registered from"
+        return cls(_minor(str(facts.get("python") or "")), {normal(f[1]): f[2] for f in found if f}, said)
+
+    def release_of(self, names: Iterable[str]) -> str:
+        """The release of the first of these packages that is there, without what a local or test build adds; or ''."""
+        version = next((self.packages[normal(name)] for name in names if normal(name) in self.packages), "")
+        found = RELEASE.match(version)
+        return found[0] if found else ""
+
+    def pins(self, *, without: Iterable[str]) -> list[str]:
+        left_out = set(map(normal, without))
+        return [f"{name}=={version}" for name, version in self.packages.items() if name not in left_out]
+
+
+def _minor(python: str) -> str:
+    found = MINOR.match(python)
+    return found[0] if found else ""

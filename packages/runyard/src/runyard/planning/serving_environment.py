@@ -1,0 +1,167 @@
+"""What the workers of a web service need: by the model's framework, or by the environment of its scoring script."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runyard.errors import InvalidArgument
+from runyard.model.plan import EnvironmentSpec
+from runyard.model.web_services import Scorer
+from runyard.planning.environment import framework_environment, plan_environment
+from runyard.planning.frameworks import Recipe, newest_release, package_names, recipe
+from runyard.planning.origin import Origin
+from runyard.planning.packages import Wishes, normal, requirement_name
+
+ARGUMENT = "model_framework_version"
+FrameworkOfModel = tuple[str | None, str | None, Origin | None]
+"""model_framework, model_framework_version, origin."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """How models of a framework are served without code."""
+
+    scorer: Scorer
+    recipe: str
+    also: tuple[str, ...] = ()
+    runs_foreign_code: bool = False
+    """Loading a model runs code of any package that was there when it was saved."""
+
+
+KINDS = {
+    "tensorflow": Served(Scorer.TENSORFLOW, "TensorFlow"),
+    "tfkeras": Served(Scorer.TENSORFLOW, "TensorFlow"),
+    "scikitlearn": Served(Scorer.SCIKIT_LEARN, "SKLearn", ("pandas",), runs_foreign_code=True),
+    "onnx": Served(Scorer.ONNX, "Onnx", ("numpy",)),
+    "pytorch": Served(Scorer.PYTORCH, "PyTorch", ("numpy",)),
+    "chainer": Served(Scorer.CHAINER, "Chainer", runs_foreign_code=True),
+}
+OTHER_WORDS = {"keras": "tfkeras", "sklearn": "scikitlearn", "onnxruntime": "onnx", "torch": "pytorch"}
+WORDS = "TensorFlow, TfKeras, ScikitLearn, Onnx, PyTorch and Chainer"
+FOR_SCRIPTS = ("azureml-defaults", "numpy", "pandas")
+# What azureml-defaults had for scoring scripts and Runyard is not: the decorators of their schema.
+BROUGHT_BY_DEFAULTS = "inference-schema"
+BRINGS_SCHEMA = {"azureml-defaults", "azureml-inference-server-http", "azureml-sdk"}
+
+
+def no_code_environment(
+    framework: str | None, framework_version: str | None, *, gpu_present: bool, origin: Origin | None = None
+) -> tuple[Scorer, EnvironmentSpec]:
+    """Who serves a model without code, and in what. `origin` fills in what `framework_version` leaves open.
+
+    InvalidArgument names model_framework or model_framework_version and says what would do.
+    """
+    served = _served(framework)
+    origin = origin or Origin()
+    chosen = _chosen(served, framework_version or "", origin, gpu_present)
+    wishes = Wishes(requirements=[name for name in served.also if name not in _names(chosen)])
+    if served.runs_foreign_code:
+        own = {*chosen.replaced_by, *_names(chosen), *wishes.names()}
+        wishes.requirements += [name for name in origin.packages if name not in own and not _is_ours(name)]
+    spec = framework_environment(chosen, wishes, gpu=gpu_present)
+    return served.scorer, replace(
+        spec, python=",".join(_pythons(chosen, origin)), preferences=tuple(_preferences(spec, chosen, origin))
+    )
+
+
+def script_environment(
+    environment: Mapping[str, Any] | None,
+    *,
+    gpu_present: bool,
+    submitter: Mapping[str, Any] | None = None,
+    frameworks: Sequence[FrameworkOfModel] = (),
+) -> EnvironmentSpec:
+    """What a scoring script runs in: the v1 `environment` object, or one that suits the models' frameworks."""
+    if environment is None:
+        return _default_environment(gpu_present, frameworks)
+    definition = {"environment": _with_schema_decorators(environment), "runyard": {"submitter": submitter or {}}}
+    return plan_environment(definition, gpu_present=gpu_present)
+
+
+def _served(framework: str | None) -> Served:
+    said = str(framework or "")
+    word = re.sub(r"[^a-z]", "", said.lower())
+    served = KINDS.get(OTHER_WORDS.get(word, word))
+    if served is not None:
+        return served
+    what = f"with model_framework={said!r}" if said else "without a model_framework"
+    raise InvalidArgument(
+        f"A model that was registered {what} cannot be deployed without code.",
+        hint=f"Register it with the framework that made it (known: {WORDS}), or pass an inference_config with a "
+        "scoring script to Model.deploy.",
+    )
+
+
+def _chosen(served: Served, version: str, origin: Origin, gpu: bool) -> Recipe:
+    newest = newest_release(served.recipe)
+    known = origin.release_of(sorted(package_names(served.recipe)))
+    if served.scorer is Scorer.ONNX and version:
+        return _for_onnx(version, known or newest, gpu)
+    if version:
+        return recipe(served.recipe, version, gpu=gpu, argument=ARGUMENT)
+    if not known:
+        chosen = recipe(served.recipe, newest, gpu=gpu)
+        what_for = f"No {ARGUMENT} is given, and what made the model is not known"
+        return replace(chosen, notes=(f"{what_for}: {chosen.packages[0]} is taken.",))
+    chosen = recipe(served.recipe, known, gpu=gpu, argument=ARGUMENT)
+    return replace(chosen, notes=(*chosen.notes, f"{chosen.packages[0]} is taken, as in {origin.said}."))
+
+
+def _for_onnx(version: str, release: str, gpu: bool) -> Recipe:
+    """There the version is the format's: every onnxruntime reads all that came before it."""
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,5}){0,2}", version):
+        raise InvalidArgument(
+            f"{ARGUMENT}={version!r} is not a version of ONNX.", hint="Give one such as '1.3', or leave it out."
+        )
+    chosen = recipe("Onnx", release, gpu=gpu)
+    return replace(chosen, notes=(f"ONNX {version} is served by onnxruntime {chosen.release}, which reads it.",))
+
+
+def _names(chosen: Recipe) -> set[str]:
+    return set(map(requirement_name, chosen.packages))
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(("azureml-", "runyard"))
+
+
+def _pythons(chosen: Recipe, origin: Origin) -> list[str]:
+    """A pickle is best read by the Python that wrote it."""
+    return sorted(chosen.pythons, key=lambda minor: minor != origin.python)
+
+
+def _preferences(spec: EnvironmentSpec, chosen: Recipe, origin: Origin) -> list[str]:
+    settled = {requirement_name(line) for choice in spec.choices for line in choice}
+    return origin.pins(without={*chosen.replaced_by, *settled})
+
+
+def _with_schema_decorators(environment: Mapping[str, Any]) -> Mapping[str, Any]:
+    python = environment.get("python") or {}
+    conda = python.get("condaDependencies") or {}
+    entries = list(conda.get("dependencies") or [])
+    names = {
+        normal(requirement_name(str(line)))
+        for entry in entries
+        for line in ((entry.get("pip") or []) if isinstance(entry, Mapping) else [entry])
+    }
+    if not names & BRINGS_SCHEMA or BROUGHT_BY_DEFAULTS in names:
+        return environment
+    dependencies = [*entries, {"pip": [BROUGHT_BY_DEFAULTS]}]
+    return {**environment, "python": {**python, "condaDependencies": {**conda, "dependencies": dependencies}}}
+
+
+def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfModel]) -> EnvironmentSpec:
+    for framework, version, origin in frameworks:
+        try:
+            _, spec = no_code_environment(framework, version, gpu_present=gpu_present, origin=origin)
+        except InvalidArgument:  # a scoring script may serve what cannot be served without one
+            continue
+        there = {requirement_name(line) for line in (*spec.requirements, *(spec.choices[-1] if spec.choices else ()))}
+        missing = [name for name in (*FOR_SCRIPTS[1:], BROUGHT_BY_DEFAULTS) if name not in there]
+        note = f"No environment is given: it is made for {framework}, with {', '.join(missing)}."
+        return replace(spec, requirements=(*spec.requirements, *missing), notes=(*spec.notes, note))
+    dependencies = [{"pip": [*FOR_SCRIPTS, BROUGHT_BY_DEFAULTS]}]
+    definition = {"environment": {"python": {"condaDependencies": {"dependencies": dependencies}}}}
+    spec = plan_environment(definition, gpu_present=gpu_present)
+    return replace(spec, notes=(*spec.notes, "No environment is given: it is made with numpy and pandas."))
