@@ -6,12 +6,26 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from runyard.cli import assets, compute, data, datastores, doctor, environments, runs, service, storage, tensorboard
+from runyard.cli import (
+    assets,
+    compute,
+    data,
+    datastores,
+    deploy,
+    doctor,
+    environments,
+    profiles,
+    runs,
+    service,
+    services,
+    storage,
+    tensorboard,
+)
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 from runyard.errors import RunyardError
 
-HELP = """Train on this machine with code written for the Azure ML SDK v1.
+HELP = """Train and serve models on this machine with code written for the Azure ML SDK v1.
 
 The SDK starts the service by itself; these commands look into what it did:
 
@@ -20,6 +34,8 @@ The SDK starts the service by itself; these commands look into what it did:
   runyard runs logs -f RUN         follow one; exits as the run does
   runyard runs logs -f --all RUN   every rank of a distributed one
   runyard runs show RUN -o json    for scripts; every command has -o json
+  runyard deploy MODEL             a registered model as a web service
+  runyard services test NAME       ask it once
   runyard doctor                   what this machine has and lacks
 
 Exit codes: 0 ok, 1 the answer is no (a failed run), 2 wrong usage, 3 not found, 4 no service."""
@@ -51,12 +67,14 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     )
     app.callback()(_options)
     commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve]
-    commands += [storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
+    commands += [deploy.deploy, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
     for command in commands:
         app.command()(command)
+    assets.models.command()(profiles.profile)
     app.add_typer(runs.app, name="runs")
     app.add_typer(assets.experiments, name="experiments")
     app.add_typer(assets.models, name="models")
+    app.add_typer(services.app, name="services")
     app.add_typer(compute.app, name="compute")
     app.add_typer(data.app, name="data")
     app.add_typer(datastores.app, name="datastores")

@@ -6,6 +6,7 @@ import typer
 from runyard.cli.connection import WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.web_service import model_lineage
 from runyard.cli.wording import local_time, size_in_words
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")
@@ -49,10 +50,13 @@ def show_model(
     workspace: WorkspaceOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show one model: where it came from, its tags and its files."""
+    """Show one model: where it came from, where it is deployed, its tags and its files."""
     model = _model(name, version, workspace)
+    service = connect()
+    root = f"/workspaces/{quoted(service.workspace(workspace))}"
+    lineage = model_lineage(service, root, model["name"], model["version"])
     if output is Format.JSON:
-        print_json(model)
+        print_json({**model, "lineage": lineage})
         return
     body = model["body"]
     framework = " ".join(filter(None, [body.get("framework"), body.get("framework_version")]))
@@ -60,9 +64,29 @@ def show_model(
     fields = {"model": model["name"], "version": str(model["version"]), "created": local_time(model["created_at"])}
     described = {"description": body.get("description") or "", "framework": framework, "tags": tags}
     print_fields({**fields, **described, "run": _origin(model)})
+    _print_lineage(lineage)
     print_heading("files")
     rows = [[path, size_in_words(size)] for path, _, size, *_ in body["files"]]
     print_table(["file", "size"], rows, nothing="No files.")
+
+
+def _print_lineage(lineage: dict[str, Any]) -> None:
+    run, lock = lineage.get("run") or {}, (lineage.get("run") or {}).get("lock") or ""
+    if run:
+        print_heading("made by")
+        packages = f"{len(lock.split())} packages" if lock else ""
+        code = {"script": run.get("script") or "", "code": run.get("snapshot_id") or "", "environment": packages}
+        print_fields({"run": run["id"], "experiment": run.get("experiment") or "", **code})
+    if lineage.get("datasets"):
+        print_heading("data")
+        rows = [
+            [d["name"] or d["dataset_id"], str(d["version"] or ""), d.get("scenario") or ""]
+            for d in lineage["datasets"]
+        ]
+        print_table(["dataset", "version", "use"], rows, nothing="")
+    print_heading("deployed as")
+    rows = [[s["name"], s["type"], s["state"]] for s in lineage.get("services") or ()]
+    print_table(["service", "type", "state"], rows, nothing="Nowhere. Deploy it: runyard deploy MODEL")
 
 
 @models.command()

@@ -77,6 +77,14 @@ class Service:
         content: bytes = self._client.read(path, **query)
         return content
 
+    def read_piece(self, path: str, **query: Any) -> tuple[bytes, int]:
+        """Bytes of a file that grows, and the offset behind them."""
+        from urllib.parse import urlencode
+
+        with self._client.open(f"{path}?{urlencode(query)}" if query else path) as answer:
+            content: bytes = answer.read()
+            return content, int(answer.getheader("X-Runyard-Offset", 0))
+
     def post(self, path: str, body: Any = None) -> Any:
         return self._client.post(path, body)
 

@@ -61,3 +61,13 @@ def exit_in_words(ended: Mapping[str, Any]) -> str:
     if ended.get("signal"):
         return f"signal {ended['signal']}"
     return "" if ended.get("exit_code") is None else str(ended["exit_code"])
+
+
+def lineage_in_words(found: Mapping[str, Any]) -> str:
+    """Where a model came from: the run, its code and its data; empty for one that was registered from files."""
+    run = found.get("run") or {}
+    if not run:
+        return "files"
+    data = ", ".join(f"{one['name'] or one['dataset_id']}:{one['version']}" for one in found.get("datasets") or ())
+    code = f"snapshot {run['snapshot_id']}" if run.get("snapshot_id") else ""
+    return ", ".join(filter(None, [f"run {run['id']}", code, f"data {data}" if data else ""]))
