@@ -1,0 +1,65 @@
+from collections import Counter
+from typing import Any
+
+_FINE_BITS = 3
+_PERCENTS = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
+
+
+class LatencyHistogram:
+    """Counts of durations in buckets that are at most an eighth apart: a few hundred numbers, however many requests."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self._longest = 0.0
+
+    def add(self, seconds: float) -> None:
+        microseconds = int(seconds * 1e6)
+        shift = microseconds.bit_length() - _FINE_BITS - 1
+        if shift > 0:
+            microseconds = (shift << _FINE_BITS) + (microseconds >> shift)
+        self._counts[microseconds] += 1
+        if seconds > self._longest:
+            self._longest = seconds
+
+    def milliseconds(self) -> dict[str, float]:
+        """p50, p90, p95, p99 and max; empty before the first."""
+        total = self._counts.total()
+        if not total:
+            return {}
+        found: dict[str, float] = {}
+        below, wanted = 0, list(_PERCENTS.items())
+        for bucket in sorted(self._counts):
+            below += self._counts[bucket]
+            while wanted and below >= wanted[0][1] * total:
+                found[wanted.pop(0)[0]] = round(min(_upper_end(bucket) / 1e3, self._longest * 1e3), 3)
+        return {**found, "max": round(self._longest * 1e3, 3)}
+
+
+class RequestMetrics:
+    """Answers of one web service since its gateway started."""
+
+    def __init__(self) -> None:
+        self._by_status: Counter[int] = Counter()
+        self._latency = LatencyHistogram()
+
+    def count(self, status: int) -> None:
+        """One that never went to a worker."""
+        self._by_status[status] += 1
+
+    def scored(self, status: int, seconds: float) -> None:
+        self._by_status[status] += 1
+        self._latency.add(seconds)
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "requests": {str(status): count for status, count in sorted(self._by_status.items())},
+            "latency_ms": self._latency.milliseconds(),
+        }
+
+
+def _upper_end(bucket: int) -> int:
+    fine = 1 << _FINE_BITS
+    if bucket < 2 * fine:
+        return bucket
+    shift = (bucket >> _FINE_BITS) - 1
+    return ((bucket - (shift << _FINE_BITS) + 1) << shift) - 1
