@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 
 from runyard.errors import Json, RunyardError
-from runyard.node.agent_socket import ANOTHER_AGENT, read_line, socket_address
+from runyard.node.agent_socket import AGENT_SOCKET, ANOTHER_AGENT
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
+from runyard.node.line_socket import read_line, socket_address
 from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
 from runyard.node.processes import ProcessId
@@ -92,10 +93,10 @@ class Agent:
 
     def listen(self) -> None:
         """Open the socket; requests are answered once `serve` is called."""
-        (self._home / "agent.sock").unlink(missing_ok=True)
-        with socket_address(self._home) as path:
+        (self._home / AGENT_SOCKET).unlink(missing_ok=True)
+        with socket_address(self._home, AGENT_SOCKET) as path:
             self._listener.bind(path)
-        os.chmod(self._home / "agent.sock", 0o600)
+        os.chmod(self._home / AGENT_SOCKET, 0o600)
         self._listener.listen(128)
         self._listener.setblocking(False)
         self._loop.on_readable(self._listener, self._accept)
@@ -126,7 +127,7 @@ class Agent:
             elif self._is_superfluous():
                 self._is_leaving = True
         with contextlib.suppress(FileNotFoundError):
-            (self._home / "agent.sock").unlink()
+            (self._home / AGENT_SOCKET).unlink()
 
     def _seconds_to_next(self) -> float:
         return max(0.01, min([now() + _LOOK_SECONDS, *self._again.values(), *self._overdue.next_times()]) - now())

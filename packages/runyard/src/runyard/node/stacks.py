@@ -20,16 +20,17 @@ def dump_stacks(processes: Iterable[ProcessId], std: Path) -> list[str]:
     cannot be, say why there. Gives the names of the logs. Takes little more than DUMP_SECONDS."""
     wanted = [(process.pid, log) for process in processes if (log := _log_of(process.pid, std)) is not None]
     pythons = [(pid, log) for pid, log in sorted(wanted) if _is_python(pid)][:_MOST_PROCESSES]
-    program = find_py_spy()
     with ThreadPoolExecutor(max_workers=max(1, len(pythons))) as at_once:
-        dumps = list(at_once.map(lambda found: _dump(program, found[0]), pythons))
+        dumps = list(at_once.map(lambda found: stack_of(found[0]), pythons))
     for (pid, log), text in zip(pythons, dumps, strict=True):
         with log.open("a", encoding="utf-8") as file:
             file.write(f"\nRunyard: what process {pid} was doing when the run's time was up:\n{text.rstrip()}\n")
     return sorted({log.name for _, log in pythons})
 
 
-def _dump(program: str | None, pid: int) -> str:
+def stack_of(pid: int) -> str:
+    """What a Python process is doing now, or why that cannot be said; takes DUMP_SECONDS at most."""
+    program = find_py_spy()
     if program is None:
         return "not known: py-spy is not installed on this node. Run: pip install py-spy"
     try:
