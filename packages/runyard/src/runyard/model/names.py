@@ -18,6 +18,7 @@ _JOURNAL = re.compile(r"[\w][\w.~-]{0,249}")
 _RANK = re.compile(r"~(\d{1,6})-[^~]*$")
 _FOLDER_NAME = re.compile(r"[a-zA-Z0-9_][\w-]{0,126}")
 _COMPUTE = re.compile(r"[a-zA-Z][\w-]{0,62}")
+_WEB_SERVICE = re.compile(r"[a-z][a-z0-9-]{2,31}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -62,12 +63,27 @@ def check_compute_name(name: str) -> str:
     return _matching(_COMPUTE, name, "compute name", "1 to 63 letters, digits, '_' or '-', the first a letter")
 
 
+def check_web_service_name(name: str) -> str:
+    if name != name.lower() and _WEB_SERVICE.fullmatch(name.lower()):
+        raise InvalidArgument(
+            f"The web service name {name!r} has capital letters.", hint=f"Use small ones: {name.lower()!r}."
+        )
+    return _matching(
+        _WEB_SERVICE,
+        name,
+        "web service name",
+        "3 to 32 lower case letters, digits or '-', the first a letter",
+    )
+
+
 def check_asset_name(kind: AssetKind, name: str) -> str:
     """Kinds whose name becomes a folder or a number:version take fewer characters than the others."""
     if kind is AssetKind.COMPUTE:
         return check_compute_name(name)
     if kind is AssetKind.DATASTORE:
         return _matching(_FOLDER_NAME, name, "datastore name", "1 to 127 letters, digits, '_' or '-'")
+    if kind is AssetKind.WEB_SERVICE:
+        return check_web_service_name(name)
     noun = f"{kind.value[:-1]} name"
     if not name or len(name) > 255 or _CONTROL.search(name) or "/" in name or name in (".", ".."):
         raise InvalidArgument(f"{_shown(name)} is not a {noun}: 1 to 255 characters without '/' or control characters.")

@@ -81,6 +81,19 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Listening:
+    """Where the operator wants web services to be."""
+
+    host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
+    """For the Host header; the first is the one in a scoring_uri."""
+    certificate: str = ""
+    private_key: str = field(default="", repr=False)
+    """PEM texts for web services that have none of their own."""
+    request_bytes: int = ServingLimits.request_bytes
+
+
+@dataclass(frozen=True)
 class ServiceSpec:
     """All that the gateway needs to run a web service, secrets included: it lies in a file for the owner alone."""
 

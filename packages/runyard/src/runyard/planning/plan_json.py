@@ -23,11 +23,16 @@ def plan_from_json(body: Json) -> LaunchPlan:
     """Fields that this version does not know are ignored: the service may be newer than the node."""
     known = _known(LaunchPlan, body)
     known["attempt_id"], known["run_id"] = AttemptId(body["attempt_id"]), RunId(body["run_id"])
-    known["environment"] = EnvironmentSpec(**_known(EnvironmentSpec, body["environment"]))
+    known["environment"] = environment_from_json(body["environment"])
     known["nodes"] = tuple(_node(node) for node in body["nodes"])
     known["code"] = tuple(FileEntry(*entry) for entry in body["code"])
     known["data"] = tuple(DataItem(**_known(DataItem, item)) for item in body["data"])
     return LaunchPlan(**known)
+
+
+def environment_from_json(body: Json) -> EnvironmentSpec:
+    """Of `vars` of one, fields that are not known left out."""
+    return EnvironmentSpec(**_known(EnvironmentSpec, body))
 
 
 def _node_to_json(node: NodePlan) -> Json:

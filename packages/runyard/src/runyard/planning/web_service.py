@@ -1,0 +1,199 @@
+"""From what was deployed to what the gateway runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from runyard.errors import InvalidArgument
+from runyard.model.files import FileEntry
+from runyard.model.names import check_relative_path
+from runyard.model.plan import EnvironmentSpec
+from runyard.model.web_services import Admission, Listening, Scorer, ServedModel, ServiceSpec, ServiceType
+from runyard.planning.origin import Origin
+from runyard.planning.service_config import Machine, Serving, serving_of
+from runyard.planning.serving_environment import no_code_environment, script_environment
+
+SCORE = "/score"
+
+
+@dataclass(frozen=True)
+class DeployedModel:
+    """A registered model with what is known of how it was made."""
+
+    served: ServedModel
+    framework: str = ""
+    framework_version: str = ""
+    origin: Origin | None = None
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    """cpu, memory_in_gb and gpu of its resource_configuration, those that were given."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a worker runs, and in which environment."""
+
+    scorer: Scorer
+    environment: EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What of a web service is kept from everybody who may not ask it."""
+
+    primary: str
+    secondary: str
+    token_secret: str
+    private_key: str = ""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A web service as it was asked for, checked."""
+
+    type: ServiceType
+    models: tuple[DeployedModel, ...]
+    config: Mapping[str, Any]
+    inference: Mapping[str, Any] | None = None
+    submitter: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Those of the user's environment."""
+        environment = (self.inference or {}).get("environment") or {}
+        given = environment.get("environmentVariables") or {}
+        return {str(name): str(value) for name, value in given.items() if value is not None}
+
+
+def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
+    """Raises InvalidArgument, in words for the user, for what cannot be served."""
+    gpu_present = bool(machine.gpus) and _asked_config(deployment).get("gpu_cores", 0) > 0
+    if deployment.inference is None:
+        return _without_code(deployment.models, gpu_present)
+    frameworks = [(model.framework, model.framework_version, model.origin) for model in deployment.models]
+    environment = script_environment(
+        deployment.inference.get("environment"),
+        gpu_present=gpu_present,
+        submitter=deployment.submitter,
+        frameworks=frameworks,
+    )
+    return Workplace(Scorer.SCRIPT, environment)
+
+
+def serving_of_deployment(deployment: Deployment, machine: Machine, request_bytes: int) -> Serving:
+    return serving_of(
+        deployment.type,
+        _asked_config(deployment),
+        machine=machine,
+        own_variables=deployment.variables,
+        request_bytes=request_bytes,
+    )
+
+
+def service_spec(
+    deployment: Deployment,
+    workplace: Workplace,
+    *,
+    identity: Mapping[str, Any],
+    credentials: Credentials,
+    listening: Listening,
+    machine: Machine,
+) -> ServiceSpec:
+    """`identity` are id, workspace, name, revision and generation."""
+    config, inference = deployment.config, deployment.inference or {}
+    serving = serving_of_deployment(deployment, machine, listening.request_bytes)
+    has_own_certificate = bool(config.get("ssl_enabled"))
+    return ServiceSpec(
+        **identity,
+        type=deployment.type,
+        scorer=workplace.scorer,
+        models=tuple(model.served for model in deployment.models),
+        environment=workplace.environment,
+        code=file_entries(inference.get("files") or ()),
+        entry_script=str(inference.get("entry_script") or ""),
+        framework_version=deployment.models[0].framework_version if deployment.models else "",
+        variables={**serving.variables, **deployment.variables},
+        build_variables={str(k): str(v) for k, v in (deployment.submitter.get("variables") or {}).items()},
+        port=config.get("port", 0),
+        host=listening.host,
+        host_names=(*listening.names, *([config["ssl_cname"]] if config.get("ssl_cname") else [])),
+        scoring_path=scoring_path(
+            deployment.type, identity["name"], workplace.scorer, [model.served.name for model in deployment.models]
+        ),
+        admission=_admission(serving, credentials),
+        certificate=config["ssl_cert_pem"] if has_own_certificate else listening.certificate,
+        private_key=credentials.private_key if has_own_certificate else listening.private_key,
+        limits=serving.limits,
+        scale=serving.scale,
+    )
+
+
+def needs_new_workers(old: ServiceSpec, new: ServiceSpec) -> bool:
+    """Whether workers of the one could not serve as the other: all else can be changed around them."""
+    return _of_workers(old) != _of_workers(new)
+
+
+def checked_inference(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is kept. Whether the files' blobs are here is asked by whoever has them."""
+    entry_script = given.get("entry_script")
+    if not isinstance(entry_script, str) or not entry_script:
+        raise InvalidArgument("inference_config has no entry_script.", hint="Give the path of your scoring script.")
+    path = check_relative_path(entry_script.replace("\\", "/"), "entry_script")
+    if path not in {entry.path for entry in file_entries(given.get("files") or ())}:
+        raise InvalidArgument(
+            f"The entry_script {entry_script!r} is not in the source_directory.",
+            hint="Give its path relative to source_directory.",
+        )
+    if not path.endswith(".py"):
+        raise InvalidArgument(f"The entry_script {entry_script!r} is no Python file.", hint="Its name ends in '.py'.")
+    environment = given.get("environment")
+    if environment is not None and not isinstance(environment, Mapping):
+        raise InvalidArgument("environment must be an Environment's object.", hint="Send it as InferenceConfig does.")
+    kept = {name: str(given.get(name) or "") for name in ("description", "source_directory")}
+    return {"entry_script": path, "files": list(given["files"]), "environment": environment, **kept}
+
+
+def file_entries(rows: Sequence[Any]) -> tuple[FileEntry, ...]:
+    try:
+        return tuple(FileEntry(str(path), str(sha256), int(size), int(mode)) for path, sha256, size, mode in rows)
+    except (TypeError, ValueError):
+        raise InvalidArgument("files must be a list of [path, sha256, size, mode].") from None
+
+
+def scoring_path(type: ServiceType, name: str, scorer: Scorer, models: Sequence[str]) -> str:
+    """`models` are their names."""
+    if scorer is Scorer.TENSORFLOW:
+        return f"/v1/models/{quote(models[0], safe='')}:predict"
+    return f"/api/v1/service/{name}{SCORE}" if type is ServiceType.AKS else SCORE
+
+
+def _of_workers(spec: ServiceSpec) -> tuple[object, ...]:
+    code = (spec.scorer, spec.models, spec.code, spec.entry_script, spec.framework_version)
+    environment = replace(spec.environment, notes=())
+    return (*code, environment, dict(spec.variables), spec.scale.requests_at_once)
+
+
+def _without_code(models: Sequence[DeployedModel], gpu_present: bool) -> Workplace:
+    if len(models) != 1:
+        raise InvalidArgument(
+            f"Without an inference_config exactly one model is deployed, got {len(models)}.",
+            hint="Pass an inference_config with a scoring script for several.",
+        )
+    model = models[0]
+    scorer, environment = no_code_environment(
+        model.framework, model.framework_version, gpu_present=gpu_present, origin=model.origin
+    )
+    return Workplace(scorer, environment)
+
+
+def _asked_config(deployment: Deployment) -> dict[str, Any]:
+    """Without code the model's resource_configuration speaks where the deploy_configuration does not."""
+    resources = deployment.models[0].resources if deployment.inference is None and deployment.models else {}
+    wishes = {"cpu_cores": resources.get("cpu"), "gpu_cores": resources.get("gpu")}
+    return {**{name: value for name, value in wishes.items() if value is not None}, **deployment.config}
+
+
+def _admission(serving: Serving, credentials: Credentials) -> Admission:
+    if serving.token_auth_enabled:
+        return Admission(token_secret=credentials.token_secret)
+    return Admission(keys=(credentials.primary, credentials.secondary) if serving.auth_enabled else ())
