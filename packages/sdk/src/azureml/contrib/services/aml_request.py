@@ -1,4 +1,4 @@
-from azureml._not_yet import not_yet_class
+from runyard_sdk.scoring.raw_http import rawhttp  # noqa: F401
+from runyard_sdk.scoring.raw_requests import request_class
 
-AMLRequest = not_yet_class("AMLRequest", 4, "azureml.contrib.services.aml_request")
-rawhttp = not_yet_class("rawhttp", 4, "azureml.contrib.services.aml_request")
+AMLRequest = request_class()

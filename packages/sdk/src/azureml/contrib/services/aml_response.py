@@ -1,3 +1,1 @@
-from azureml._not_yet import not_yet_class
-
-AMLResponse = not_yet_class("AMLResponse", 4, "azureml.contrib.services.aml_response")
+from runyard_sdk.scoring.raw_http import AMLResponse  # noqa: F401

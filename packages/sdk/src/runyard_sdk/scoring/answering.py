@@ -1,0 +1,34 @@
+"""From requests to answers with any scorer: nothing that a script does gets past here."""
+from time import perf_counter
+
+from runyard_sdk.scoring.answers import Refused, Unanswerable, failure, refusal
+from runyard_sdk.scoring.failure import log_exception, one_line
+from runyard_sdk.scoring.output import flush_output
+
+
+def answer_all(scorer, requests):
+    """[(id, answer, microseconds in the scorer)], one for each request, in their order.
+
+    Where several together fail, each is asked alone: a bad one does not hurt its neighbours.
+    """
+    began = perf_counter()
+    try:
+        answers = scorer.score(requests)
+        if len(answers) != len(requests):
+            raise ValueError("The scorer gave %d answers to %d requests." % (len(answers), len(requests)))
+    except BaseException as error:  # SystemExit in a script ends a request, not the worker
+        if len(requests) > 1:
+            return [answered for request in requests for answered in answer_all(scorer, [request])]
+        answers = [_answer_to(error)]
+    flush_output()
+    microseconds = int((perf_counter() - began) * 1e6)
+    return [(request.id, answer, microseconds) for request, answer in zip(requests, answers)]
+
+
+def _answer_to(error):
+    if isinstance(error, Refused):
+        return refusal(error.status, error.message)
+    if isinstance(error, Unanswerable):
+        return failure(str(error))
+    log_exception(error)
+    return failure(one_line(error))

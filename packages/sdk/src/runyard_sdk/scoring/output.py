@@ -1,0 +1,43 @@
+import io
+import os
+import sys
+
+
+def open_log_streams():
+    """Have stdout and stderr write whole lines at once, as UTF-8 whatever the locale says."""
+    sys.stdout = _stream(1)
+    sys.stderr = _stream(2)
+
+
+def flush_output():
+    """What was printed without a line end goes out too. Quiet where the script has put something else there."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
+
+
+class _Log(io.RawIOBase):
+    """A file descriptor whose trouble is nobody's: a full disk loses lines of the log, not answers."""
+
+    def __init__(self, fd):
+        super(_Log, self).__init__()
+        self._fd = fd
+
+    def write(self, data):
+        try:
+            return os.write(self._fd, data)
+        except OSError:
+            return len(data)
+
+    def fileno(self):
+        return self._fd
+
+    def writable(self):
+        return True
+
+
+def _stream(fd):
+    return io.TextIOWrapper(io.BufferedWriter(_Log(fd)), encoding="utf-8", errors="backslashreplace",
+                            line_buffering=True)
