@@ -14,6 +14,7 @@ class AssetKind(StrEnum):
     WEB_SERVICE = "services"
     IMAGE = "images"
     PROFILE = "profiles"
+    PACKAGE = "packages"
     SECRET = "secrets"
     ENVIRONMENT_LOCK = "environment-locks"
 

@@ -1,0 +1,141 @@
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from subprocess import DEVNULL, SubprocessError, run
+from typing import Any
+
+from runyard.errors import Conflict, EnvironmentFailed
+from runyard.model.assets import AssetKind
+from runyard.model.files import FileEntry
+from runyard.model.web_services import ServiceSpec
+from runyard.node.sdk_folder import ensure_sdk_folder
+from runyard.planning.package_folder import APP, MODELS, SDK, package_texts
+from runyard.ports.blobs import BlobStore
+from runyard.ports.clock import Clock
+from runyard.ports.environments import EnvironmentBuilder
+from runyard.ports.stores import AssetStore
+from runyard.services.recorded_work import Recorded, RecordedWork, Say
+from runyard.services.workspaces import Workspaces
+
+Plan = Callable[[str, str, Mapping[str, Any]], ServiceSpec]
+"""Workspace, name and what a deployment says -> all that it needs. Raises what deploying would, writes nothing."""
+
+AT_ONCE = 2
+ANSWER_WITHIN_SECONDS = 2.0
+LISTING_SECONDS = 60
+LIST_PACKAGES = """
+try:
+    from importlib.metadata import distributions
+    found = {(d.metadata["Name"] or "", d.version) for d in distributions()}
+except ImportError:
+    import pkg_resources
+    found = {(d.project_name, d.version) for d in pkg_resources.working_set}
+print("%d.%d" % sys.version_info[:2])
+for name, version in sorted(found):
+    if name and name.lower() not in ("runyard", "runyard-sdk"):
+        print(name + "==" + version)
+"""
+
+
+class Packages:
+    """Models as folders that run without Runyard: Dockerfile, entry point, lock, code, models and the server."""
+
+    def __init__(
+        self,
+        home: Path,
+        assets: AssetStore,
+        workspaces: Workspaces,
+        blobs: BlobStore,
+        clock: Clock,
+        plan: Plan,
+        environments: Callable[[Mapping[str, str]], EnvironmentBuilder],
+    ) -> None:
+        self._home, self._assets, self._workspaces, self._blobs, self._clock = home, assets, workspaces, blobs, clock
+        self._plan, self._environments = plan, environments
+        self._work = RecordedWork(assets, AssetKind.PACKAGE, "package", at_once=AT_ONCE)
+
+    def create(self, workspace: str, definition: Mapping[str, Any]) -> Recorded:
+        """Begin to make one. Answers at its end where that is near: when the environment is in the cache."""
+        spec = self._plan(workspace, "package", definition)
+        package_id = str(uuid.uuid4())
+        body = {"models": [f"{model.name}:{model.version}" for model in spec.models], "files": []}
+        begun = self._work.begin(workspace, package_id, body, lambda say: self._make(spec, say))
+        return self._work.wait(workspace, package_id, begun.asset.revision, ANSWER_WITHIN_SECONDS)
+
+    def get(self, workspace: str, package_id: str) -> Recorded:
+        self._workspaces.get(workspace)
+        return self._work.get(workspace, package_id)
+
+    def files(self, workspace: str, package_id: str) -> list[FileEntry]:
+        """All of the folder. Raises Conflict for one that is not made, or could not be."""
+        found = self.get(workspace, package_id)
+        if not found.asset.body["files"]:
+            raise Conflict(f"The package is {found.asset.body['state']}.", hint="Wait for its creation, then save it.")
+        return [FileEntry(*entry) for entry in found.asset.body["files"]]
+
+    def prune(self, older_than: timedelta) -> list[str]:
+        """Forget packages that were made longer ago: they are made again in a moment."""
+        before, forgotten = self._clock.now() - older_than, []
+        for workspace in self._assets.list_workspaces():
+            for asset in self._assets.list(workspace.name, AssetKind.PACKAGE, latest_only=True):
+                if asset.modified_at < before:
+                    self._assets.delete(workspace.name, AssetKind.PACKAGE, asset.name)
+                    forgotten.append(asset.name)
+        return forgotten
+
+    def fail_interrupted(self) -> None:
+        """Only for a service that has just begun."""
+        self._work.fail_interrupted()
+
+    def _make(self, spec: ServiceSpec, say: Say) -> Mapping[str, Any]:
+        python_minor, lock = self._locked(spec, say)
+        texts = package_texts(spec, python_minor, lock)
+        entries = [*self._stored(texts), *self._sdk()]
+        entries += [replace(file, path=f"{APP}/{file.path}") for file in spec.code]
+        for model in spec.models:
+            root = f"{MODELS}/{model.name}/{model.version}"
+            entries += [replace(file, path=f"{root}/{file.path}") for file in model.files]
+        say(f"{len(entries)} files, {sum(entry.size for entry in entries) / 1e6:.1f} MB.")
+        return {"files": [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]}
+
+    def _locked(self, spec: ServiceSpec, say: Say) -> tuple[str, str]:
+        """The Python, as MAJOR.MINOR, and its packages."""
+        built = self._environments(spec.build_variables).ensure(spec.environment, say)
+        if spec.environment.user_managed:
+            say(f"The environment is the user's own: requirements.txt holds what {built.python} has.")
+        listed = _asked(built.python)
+        if not spec.environment.user_managed:
+            listed = [listed[0], *built.lock.splitlines()]
+        return listed[0], "\n".join(listed[1:])
+
+    def _stored(self, texts: Mapping[str, str]) -> list[FileEntry]:
+        named = {path: text.encode() for path, text in texts.items()}
+        hashes = {path: hashlib.sha256(content).hexdigest() for path, content in named.items()}
+        self._blobs.put_many((hashes[path], content) for path, content in named.items())
+        return [FileEntry(path, hashes[path], len(content)) for path, content in named.items()]
+
+    def _sdk(self) -> list[FileEntry]:
+        root = ensure_sdk_folder(self._home)
+        paths = sorted(root.rglob("*.py"))
+        stored = self._blobs.put_files(paths)
+        return [
+            FileEntry(f"{SDK}/{path.relative_to(root)}", sha256, size)
+            for path, (sha256, size) in zip(paths, stored, strict=True)
+        ]
+
+
+def _asked(python: Path) -> list[str]:
+    """Its version and packages, a line each, as the interpreter itself tells them."""
+    command = [str(python), "-I", "-c", LIST_PACKAGES]
+    try:
+        done = run(command, stdin=DEVNULL, capture_output=True, timeout=LISTING_SECONDS, check=True, text=True)
+    except (OSError, SubprocessError) as error:
+        told = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        raise EnvironmentFailed(
+            f"The interpreter {str(python)!r} does not tell its packages: {told[-1] if told else error}.",
+            hint="Give the environment an interpreter that runs.",
+        ) from error
+    return done.stdout.split()

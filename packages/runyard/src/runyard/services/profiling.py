@@ -1,0 +1,159 @@
+import math
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from runyard.errors import EnvironmentFailed, InvalidArgument, TooLarge
+from runyard.model.assets import AssetKind
+from runyard.model.names import check_asset_name
+from runyard.model.web_services import ObservedService, ServiceSpec
+from runyard.ports.serving import ServiceHost
+from runyard.ports.stores import AssetStore
+from runyard.services.packaging import Plan
+from runyard.services.recorded_work import Recorded, RecordedWork, Say
+from runyard.services.request_timing import Timed, send_in_turn
+from runyard.services.workspaces import Workspaces
+
+SampleLines = Callable[[str, str], Iterator[bytes]]
+"""Workspace and id of a dataset -> the lines of its files."""
+
+MOST_ROWS = 10_000
+MOST_BYTES = 256 << 20
+LEAST_REQUESTS = 200
+MEASURED_SECONDS = 30.0
+LOOK_SECONDS = 10.0
+GIGABYTE = 1e9
+ROOM_ABOVE_PEAK = 1.25
+ID_PREFIX = "profile-"
+
+
+@dataclass(frozen=True)
+class NewProfile:
+    name: str
+    definition: Mapping[str, Any]
+    """As of a deployment: models, inference, submitter."""
+    rows: Sequence[str] = ()
+    """Bodies of requests; else each line of the dataset's files is one."""
+    dataset_id: str = ""
+    cpu: float | None = None
+    memory_in_gb: float | None = None
+    description: str = ""
+
+
+class Profiles:
+    """What models need to answer: each is deployed for a moment, where nobody else asks it, and asked in turn."""
+
+    def __init__(
+        self,
+        assets: AssetStore,
+        workspaces: Workspaces,
+        host: ServiceHost,
+        plan: Plan,
+        sample_lines: SampleLines,
+    ) -> None:
+        self._workspaces, self._host, self._plan, self._sample_lines = workspaces, host, plan, sample_lines
+        # One at a time: two would measure one another.
+        self._work = RecordedWork(assets, AssetKind.PROFILE, "profile", at_once=1)
+
+    def create(self, workspace: str, new: NewProfile) -> Recorded:
+        """Begin to measure. A profile of that name that has ended is replaced. Raises what a deployment would."""
+        check_asset_name(AssetKind.PROFILE, new.name)
+        config = {"cpu_cores": new.cpu, "memory_gb": new.memory_in_gb}
+        given = {name: value for name, value in config.items() if value is not None}
+        spec = self._plan(workspace, ID_PREFIX + "measured", {**new.definition, "type": "ACI", "config": given})
+        spec = replace(spec, id=ID_PREFIX + uuid.uuid4().hex, revision=1, generation=1, port=0)
+        bodies = self._bodies(workspace, new)
+        body = {
+            "models": [f"{model.name}:{model.version}" for model in spec.models],
+            "description": new.description,
+            "dataset_id": new.dataset_id,
+            "cpu": new.cpu,
+            "memory_in_gb": new.memory_in_gb,
+            "results": None,
+        }
+        return self._work.begin(workspace, new.name, body, lambda say: {"results": self._measure(spec, bodies, say)})
+
+    def get(self, workspace: str, name: str) -> Recorded:
+        self._workspaces.get(workspace)
+        return self._work.get(workspace, name)
+
+    def wait(self, workspace: str, name: str, revision: int, seconds: float) -> Recorded:
+        self._workspaces.get(workspace)
+        return self._work.wait(workspace, name, revision, seconds)
+
+    def fail_interrupted(self) -> None:
+        """Only for a service that has just begun."""
+        self._work.fail_interrupted()
+
+    def _bodies(self, workspace: str, new: NewProfile) -> list[bytes]:
+        if not new.rows and not new.dataset_id:
+            raise InvalidArgument("input_dataset is missing.", hint="Give a dataset with one request body a row.")
+        lines = (row.encode() for row in new.rows) if new.rows else self._sample_lines(workspace, new.dataset_id)
+        bodies = [line for line in islice(lines, MOST_ROWS) if line.strip()]
+        if not bodies:
+            raise InvalidArgument("input_dataset holds no rows.", hint="Give it one request body a row.")
+        if sum(map(len, bodies)) > MOST_BYTES:
+            raise TooLarge(f"input_dataset holds more than {MOST_BYTES >> 20} MB.", hint="Take fewer rows.")
+        return bodies
+
+    def _measure(self, spec: ServiceSpec, bodies: Sequence[bytes], say: Say) -> dict[str, Any]:
+        self._host.apply(spec)
+        try:
+            port = self._ready(spec.id).port
+            say(f"Asking with {len(bodies)} bodies.")
+            before = self._used(spec.id)
+            timed = send_in_turn(port, spec.scoring_path, bodies, least=LEAST_REQUESTS, within_seconds=MEASURED_SECONDS)
+            return _results(timed, before, self._used(spec.id))
+        finally:
+            self._host.remove(spec.id)
+
+    def _ready(self, service_id: str) -> ObservedService:
+        seen = self._host.observe(service_id)
+        while seen is None or not seen.revision:
+            if seen is not None and seen.failed_revision:
+                trouble = seen.trouble
+                facts = {"traceback": trouble.traceback, "logs": trouble.logs, "step": trouble.step} if trouble else {}
+                problem = trouble.problem if trouble else "The model could not be deployed."
+                raise EnvironmentFailed(problem, hint=trouble.hint if trouble else "", **facts)
+            seen = self._host.wait(service_id, seen.version if seen else 0, LOOK_SECONDS)
+        return seen
+
+    def _used(self, service_id: str) -> "Used":
+        replicas = self._host.metrics(service_id).get("replicas") or ()
+        return Used(
+            cpu_seconds=sum(float(one.get("cpu_seconds") or 0) for one in replicas),
+            peak_memory_bytes=max((int(one.get("peak_memory_bytes") or 0) for one in replicas), default=0),
+        )
+
+
+@dataclass(frozen=True)
+class Used:
+    cpu_seconds: float
+    peak_memory_bytes: int
+
+
+def _results(timed: Timed, before: Used, after: Used) -> dict[str, Any]:
+    cpu_seconds = max(0.0, after.cpu_seconds - before.cpu_seconds)
+    cores = cpu_seconds / timed.seconds if timed.seconds else 0.0
+    return {
+        "requests": timed.count,
+        "succeeded": len(timed.milliseconds),
+        "failed": len(timed.failures),
+        "first_failure": timed.failures[0] if timed.failures else "",
+        "success_rate": 100.0 * len(timed.milliseconds) / timed.count,
+        "seconds": timed.seconds,
+        "queries_per_second": timed.count / timed.seconds,
+        "latency_ms": timed.latency(),
+        "peak_memory_bytes": after.peak_memory_bytes,
+        "cpu_seconds": cpu_seconds,
+        "average_cpu": cores,
+        "recommended_cpu": _tenths_above(cores),
+        "recommended_memory_in_gb": _tenths_above(after.peak_memory_bytes * ROOM_ABOVE_PEAK / GIGABYTE),
+    }
+
+
+def _tenths_above(value: float) -> float:
+    """No less than a tenth."""
+    return max(1, math.ceil(value * 10)) / 10

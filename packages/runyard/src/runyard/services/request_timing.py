@@ -1,0 +1,69 @@
+"""Requests sent to a web service of this machine one after another, and how long their answers took."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from time import perf_counter
+from typing import Any
+
+from runyard.errors import Unreachable
+
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
+ANSWER_SECONDS = 120.0
+SHOWN_CHARACTERS = 500
+
+
+@dataclass(frozen=True)
+class Timed:
+    milliseconds: Sequence[float]
+    """Of the requests that were answered well, in the order in which they were sent."""
+    failures: Sequence[str]
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        return len(self.milliseconds) + len(self.failures)
+
+    def latency(self) -> dict[str, float]:
+        """Average, percentiles and maximum; empty where no request was answered well."""
+        ordered = sorted(self.milliseconds)
+        if not ordered:
+            return {}
+        ranked = {name: ordered[_rank(percent, len(ordered))] for name, percent in PERCENTILES.items()}
+        return {"average": sum(ordered) / len(ordered), **ranked, "max": ordered[-1]}
+
+
+def send_in_turn(port: int, path: str, bodies: Sequence[bytes], *, least: int, within_seconds: float) -> Timed:
+    """Every body once, all of them again until there were `least`; fewer where the time is over. The first body is
+    sent once before, unmeasured: what a library loads on first use is no latency. Raises Unreachable."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+    milliseconds, failures = [], []
+    try:
+        _send(connection, path, bodies[0])
+        began = perf_counter()
+        for number in range(max(least, len(bodies))):
+            if perf_counter() - began > within_seconds:
+                break
+            sent = perf_counter()
+            status, answer = _send(connection, path, bodies[number % len(bodies)])
+            took = (perf_counter() - sent) * 1000
+            if status < 400:
+                milliseconds.append(took)
+            else:
+                failures.append(f"{status}: {answer[:SHOWN_CHARACTERS].decode('utf-8', 'replace')}")
+        return Timed(milliseconds, failures, perf_counter() - began)
+    except (OSError, HTTPException) as error:
+        raise Unreachable(f"The model did not answer: {error or type(error).__name__}.") from error
+    finally:
+        connection.close()
+
+
+def _send(connection: HTTPConnection, path: str, body: bytes) -> tuple[int, Any]:
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def _rank(percent: float, count: int) -> int:
+    return max(0, math.ceil(percent / 100 * count) - 1)
