@@ -2,7 +2,7 @@ import importlib
 
 from runyard_sdk.scoring.failure import InitFailed
 
-_OWN = {"script": "runyard_sdk.scoring.script"}
+_OWN = {"script": "runyard_sdk.scoring.scripts.scorer"}
 
 
 def load_scorer(start):

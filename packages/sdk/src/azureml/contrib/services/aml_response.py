@@ -1,1 +1,1 @@
-from runyard_sdk.scoring.raw_http import AMLResponse  # noqa: F401
+from runyard_sdk.scoring.raw_http.response import AMLResponse  # noqa: F401

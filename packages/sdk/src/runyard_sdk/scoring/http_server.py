@@ -1,0 +1,104 @@
+import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from queue import Queue
+from socketserver import ThreadingMixIn
+from urllib.parse import parse_qs
+
+from runyard_sdk.scoring.answering import answer_all
+from runyard_sdk.scoring.answers import JSON_TYPE, Refused, refusal
+from runyard_sdk.scoring.frames import Request
+from runyard_sdk.scoring.openapi import document
+
+LARGEST_BODY = 100 << 20
+SECONDS_FOR_A_SLOW_CLIENT = 60
+
+
+class ScoringServer(ThreadingMixIn, HTTPServer):
+    """Reads and writes in threads of its own; requests are scored in those that call `score_forever`.
+
+    So a script runs where it was loaded: sessions of old frameworks belong to a thread.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(self, address, scorer, name):
+        HTTPServer.__init__(self, address, _Handler)
+        self.scorer, self.service_name = scorer, name or "service"
+        self.methods = tuple(getattr(scorer, "methods", ("POST",)))
+        self._asked = Queue()
+
+    def ask(self, request):
+        """The scorer's answer, once it has been this request's turn."""
+        answered = Queue()
+        self._asked.put((request, answered))
+        return answered.get()
+
+    def score_forever(self):
+        while True:
+            request, answered = self._asked.get()
+            (_, answer, _), = answer_all(self.scorer, [request])
+            answered.put(answer)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "runyard-scoring"
+    timeout = SECONDS_FOR_A_SLOW_CLIENT
+    wbufsize = -1  # the head and body of an answer go out together
+    disable_nagle_algorithm = True
+
+    def log_message(self, format, *args):
+        pass  # the log is the script's
+
+    def _answer(self):
+        path, _, query = self.path.partition("?")
+        try:
+            body = self._body()
+            status, headers, content = self._routed(path, query, body)
+        except Refused as error:
+            self.close_connection = True  # what is left of the body is not read
+            status, headers, content = refusal(error.status, error.message)
+        self.send_response(status)
+        for name, value in headers or [JSON_TYPE]:
+            if name.lower() not in ("content-length", "transfer-encoding", "connection"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_HEAD = _answer
+
+    def _body(self):
+        if self.headers.get("Transfer-Encoding"):
+            raise Refused(411, "Send the body with a Content-Length.")
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdigit():
+            raise Refused(400, "Content-Length must be a number, got %r." % length)
+        if int(length) > LARGEST_BODY:
+            raise Refused(413, "The body has %s bytes; at most %d are taken." % (length, LARGEST_BODY))
+        return self.rfile.read(int(length))
+
+    def _routed(self, path, query, body):
+        if path == "/" and self.command in ("GET", "HEAD"):
+            return 200, [["Content-Type", "text/plain; charset=utf-8"]], b"Healthy"
+        if path == "/swagger.json" and self.command in ("GET", "HEAD"):
+            version = 3 if parse_qs(query).get("version", ["2"])[0].startswith("3") else 2
+            facts = getattr(self.server.scorer, "schema", None)
+            described = document(self.server.service_name, "/score", facts, self.server.methods, version=version)
+            return 200, None, json.dumps(described).encode("utf-8")
+        if path != "/score" and not path.startswith("/v1/models/"):
+            return refusal(404, "There is nothing at %s. Send requests to /score." % path)
+        if self.command not in self.server.methods:
+            allowed = ", ".join(self.server.methods)
+            status, _, content = refusal(405, "%s is not answered here, but %s." % (self.command, allowed))
+            return status, [JSON_TYPE, ["Allow", allowed]], content
+        return self._scored(path, query, body)
+
+    def _scored(self, path, query, body):
+        is_plain = self.command == "POST" and path == "/score" and not getattr(self.server.scorer, "wants_heads", False)
+        head = None if is_plain else {"method": self.command, "path": path, "query": query,
+                                      "headers": [list(header) for header in self.headers.items()]}
+        return self.server.ask(Request(body, head))

@@ -1,0 +1,57 @@
+"""@rawhttp and AMLResponse: the whole HTTP request in, the whole answer out."""
+import json
+
+from runyard_sdk.scoring.raw_http.headers import Headers
+
+_MARK = "runyard_raw_http"
+
+
+def rawhttp(function):
+    """Decorate run(request) with it to get the HTTP request instead of its body's text."""
+    setattr(function, _MARK, True)
+    return function
+
+
+def is_raw(function):
+    return getattr(function, _MARK, False) is True
+
+
+class AMLResponse(object):
+    """An HTTP answer. A message that is neither text nor bytes, or any with json_str, goes out as JSON."""
+
+    def __init__(self, message, status_code, response_headers={}, json_str=False):
+        as_json = json_str or not (message is None or isinstance(message, (str, bytes, bytearray)))
+        self.status_code = status_code
+        self.headers = Headers([["Content-Type", "application/json" if as_json else "text/html; charset=utf-8"]])
+        self.headers.update(response_headers or {})
+        self.set_data(json.dumps(message) if as_json else message)
+
+    def set_data(self, value):
+        self.data = value.encode("utf-8") if isinstance(value, str) else bytes(value or b"")
+
+    def get_data(self, as_text=False):
+        return self.data.decode("utf-8") if as_text else self.data
+
+    @property
+    def json(self):
+        return json.loads(self.get_data(as_text=True))
+
+    @property
+    def content_type(self):
+        return self.headers.get("Content-Type")
+
+    @content_type.setter
+    def content_type(self, value):
+        self.headers["Content-Type"] = value
+
+    mimetype = content_type
+
+
+def is_response(value):
+    """An AMLResponse, or a response of Flask or werkzeug."""
+    return hasattr(value, "status_code") and hasattr(value, "get_data")
+
+
+def response_answer(response):
+    headers = [[str(name), str(value)] for name, value in response.headers.items()]
+    return int(response.status_code), headers, bytes(response.get_data())
