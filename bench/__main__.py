@@ -28,6 +28,12 @@ ROWS = (
     "ray_gang",
     "ray_throughput",
     "gpu_step",
+    "serve_noop",
+    "serve_sklearn",
+    "deploy_service",
+    "failing_init",
+    "update_under_load",
+    "serving_memory",
 )
 
 

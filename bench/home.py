@@ -38,7 +38,7 @@ class Home:
         return self._experiment.submit(config)
 
     def close(self) -> None:
-        for name in ("service.json", "agent.json"):
+        for name in ("service.json", "agent.json", "gateway.json"):
             with suppress(OSError, ValueError, KeyError):
                 pid = int(json.loads((self.path / name).read_text(encoding="utf-8"))["pid"])
                 os.kill(pid, signal.SIGKILL)

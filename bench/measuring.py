@@ -50,6 +50,8 @@ class Measurement:
     spread: float = 0.0
     peers: Mapping[str, float | None] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
+    also: Mapping[str, Any] = field(default_factory=dict)
+    """Figures of the same rounds that no bar asks for."""
 
     def line(self) -> str:
         shown: dict[str, Any] = {
@@ -65,6 +67,8 @@ class Measurement:
         }
         if self.reasons:
             shown["reasons"] = dict(self.reasons)
+        if self.also:
+            shown["also"] = _all_rounded(self.also)
         return json.dumps(shown)
 
 
@@ -118,3 +122,11 @@ def spread_of(values: Sequence[float]) -> float:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
+
+
+def _all_rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _all_rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_all_rounded(part) for part in value]
+    return _rounded(value) if isinstance(value, float) else value

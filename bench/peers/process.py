@@ -14,6 +14,8 @@ from bench.measuring import Subject, median
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / ".cache" / "bench-peers"
+# What computes the answers has to be the same for all that are compared.
+SCORING = ["scikit-learn==1.9.0", "numpy==2.4.6"]
 REQUIREMENTS = {
     "mlflow": ["mlflow", "setuptools<81"],
     "metaflow": ["metaflow", "setuptools<81"],
@@ -23,6 +25,11 @@ REQUIREMENTS = {
     "aim": ["aim"],
     "wandb": ["wandb"],
     "boto3": ["boto3"],
+    "serve-floor": ["uvicorn", "starlette", "uvloop", "httptools", *SCORING],
+    "serve-mlflow": ["mlflow", "setuptools<81", *SCORING],
+    "serve-azureml": ["azureml-inference-server-http", "setuptools<81", *SCORING],
+    "serve-bentoml": ["bentoml", "setuptools<81", *SCORING],
+    "serve-litserve": ["litserve", *SCORING],
 }
 INSTALL_SECONDS = 300
 
