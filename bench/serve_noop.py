@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.home import open_home
 from bench.measuring import Bar, Measurement, times_floor
-from bench.serving.deploying import deployed, script, target
+from bench.serving.deploying import deployed, script, script_target
 from bench.serving.iris import UVICORN, make_iris
 from bench.serving.load import generator
 from bench.serving.rounds import CONNECTIONS, FLOOR, OURS, Rounds
@@ -34,7 +34,7 @@ def measure() -> Iterator[Measurement]:
         floor = opened.enter_context(serving(UVICORN, iris.question, iris.model, Path(folder, "floor"))).target
         ceiling = opened.enter_context(trivial(iris.question, Path(folder, "ceiling")))
         home = opened.enter_context(open_home())
-        ours = target(deployed(home, "no-op", [], script(home, "no-op", SCRIPT)), iris.question)
+        ours = script_target(deployed(home, "no-op", [], script(home, "no-op", SCRIPT)), iris.question)
         targets = {
             OURS: replace(ours, bodies=floor.bodies, answers=[body.decode() for body in floor.bodies]),
             FLOOR: replace(floor, path="/echo", answers=[json.loads(body) for body in floor.bodies]),

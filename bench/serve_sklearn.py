@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.home import Home, open_home
 from bench.measuring import Bar, Measurement
 from bench.peers.process import PeerFailed, peer_python
-from bench.serving.deploying import deployed, register_iris, script, target
+from bench.serving.deploying import deployed, no_code_target, register_iris, script, script_target
 from bench.serving.iris import PEERS, UVICORN, Iris, make_iris
 from bench.serving.load import Target, generator
 from bench.serving.rounds import CONNECTIONS, FLOOR, OURS, Rounds
@@ -49,8 +49,8 @@ def _open_ours(home: Home, iris: Iris) -> dict[str, Target]:
     text = (SCRIPTS / "score.py").read_text(encoding="utf-8")
     with_script = script(home, "iris-script", text, peer_python(UVICORN.environment))
     return {
-        OURS: target(deployed(home, "iris", [model]), iris.question),
-        OWN_SCRIPT: target(deployed(home, "iris-script", [model], with_script), iris.question),
+        OURS: no_code_target(deployed(home, "iris", [model]), iris.question),
+        OWN_SCRIPT: script_target(deployed(home, "iris-script", [model], with_script), iris.question),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.home import open_home
 from bench.measuring import Bar, Measurement
-from bench.serving.deploying import deployed, register_iris, target
+from bench.serving.deploying import deployed, labels, no_code_target, register_iris
 from bench.serving.iris import make_iris
 from bench.serving.load import Load, Target, generator
 from bench.serving.servers import asked
@@ -25,7 +25,7 @@ def measure() -> Iterator[Measurement]:
         iris, other = make_iris(Path(folder, "one")), make_iris(Path(folder, "two"), shift=SHIFT)
         models = [register_iris(home, made.model) for made in (iris, other)]
         service = deployed(home, "iris", models[:1])
-        asks = target(service, iris.question)
+        asks = no_code_target(service, iris.question)
         answers = [iris.question.answers, other.question.answers]
         load.begin(asks, CONNECTIONS, SECONDS)
         seconds = [_update(service, models[turn % 2], replace(asks, answers=answers[turn % 2])) for turn in (1, 2, 3)]
@@ -45,12 +45,12 @@ def _update(service: Any, model: Any, expected: Target) -> float:
     seconds = time.perf_counter() - begun
     answer = asked(expected)
     assert answer is not None
-    assert json.loads(answer) == expected.answers[0], answer
+    assert labels(json.loads(answer)) == expected.answers[0], answer
     return seconds
 
 
 def _check(seen: Load, answers: list[Any]) -> None:
     """Every answer is that of one version or the other, and both have been seen."""
     for number, bodies in seen.samples.items():
-        found = {tuple(json.loads(body)) for body in bodies}
+        found = {tuple(labels(json.loads(body))) for body in bodies}
         assert found == {tuple(version[int(number)]) for version in answers}, (number, found)

@@ -14,6 +14,7 @@ from bench.peers.process import SCORING
 from bench.serving.load import Target
 from bench.serving.servers import Question
 
+METHOD = "predict"
 SKLEARN = SCORING[0].partition("==")[2]
 
 
@@ -51,11 +52,27 @@ def script(home: Home, name: str, text: str, python: str = sys.executable) -> In
     return InferenceConfig(entry_script="score.py", source_directory=str(folder), environment=environment)
 
 
-def target(service: Any, question: Question) -> Target:
-    address = urlsplit(service.scoring_uri)
-    assert address.port
-    return Target(address.port, address.path, question.bodies("data", {"method": "predict"}), question.answers)
+def script_target(service: Any, question: Question) -> Target:
+    """Of a scoring script, which answers with what run() returns."""
+    port, path = _place(service)
+    return Target(port, path, question.bodies("data"), question.answers)
+
+
+def no_code_target(service: Any, question: Question) -> Target:
+    """Of a scikit-learn model that was deployed without code."""
+    port, path = _place(service)
+    return Target(port, path, question.bodies("data", {"method": METHOD}), question.answers, labels)
+
+
+def labels(body: Any) -> object:
+    return body[METHOD]
 
 
 def gateway_pid(home: Home) -> int:
     return int(json.loads((home.path / "gateway.json").read_text(encoding="utf-8"))["pid"])
+
+
+def _place(service: Any) -> tuple[int, str]:
+    address = urlsplit(service.scoring_uri)
+    assert address.port
+    return address.port, address.path
