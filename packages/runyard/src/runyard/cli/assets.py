@@ -71,22 +71,19 @@ def show_model(
 
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
-    run, lock = lineage.get("run") or {}, (lineage.get("run") or {}).get("lock") or ""
+    """From the model back to what made it, and forth to what serves it."""
+    run, packages = lineage["run"], lineage["environment_lock"].split()
     if run:
         print_heading("made by")
-        packages = f"{len(lock.split())} packages" if lock else ""
-        code = {"script": run.get("script") or "", "code": run.get("snapshot_id") or "", "environment": packages}
-        print_fields({"run": run["id"], "experiment": run.get("experiment") or "", **code})
-    if lineage.get("datasets"):
+        code = {"script": run["script"], "code": f"snapshot {run['snapshot_id']}" if run["snapshot_id"] else ""}
+        built = {"environment": f"{len(packages)} packages: {' '.join(packages[:4])} ..." if packages else ""}
+        print_fields({"run": run["run_id"], "experiment": run["experiment"], **code, **built})
+    if lineage["datasets"]:
         print_heading("data")
-        rows = [
-            [d["name"] or d["dataset_id"], str(d["version"] or ""), d.get("scenario") or ""]
-            for d in lineage["datasets"]
-        ]
-        print_table(["dataset", "version", "use"], rows, nothing="")
+        rows = [[d["name"] or d["dataset_id"], str(d["version"]), d["use"], d["mode"]] for d in lineage["datasets"]]
+        print_table(["dataset", "version", "use", "mode"], rows, nothing="")
     print_heading("deployed as")
-    rows = [[s["name"], s["type"], s["state"]] for s in lineage.get("services") or ()]
-    print_table(["service", "type", "state"], rows, nothing="Nowhere. Deploy it: runyard deploy MODEL")
+    print(", ".join(lineage["services"]) or "nothing; deploy it with `runyard deploy`")
 
 
 @models.command()

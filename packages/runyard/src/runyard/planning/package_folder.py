@@ -8,6 +8,7 @@ from runyard.model.web_services import Scorer, ServiceSpec
 APP, MODELS, SDK = "azureml-app", "azureml-models", "sdk"
 PORT = 5001
 FOLDER_IN_IMAGE = "/var/azureml"
+OF_THIS_MACHINE = frozenset({"CUDA_VISIBLE_DEVICES"})
 
 
 def package_texts(spec: ServiceSpec, python_minor: str, lock: str) -> Mapping[str, str]:
@@ -37,7 +38,7 @@ def _start(spec: ServiceSpec) -> dict[str, object]:
         "models": models,
         "requests_at_once": spec.scale.requests_at_once,
         "framework_version": spec.framework_version,
-        "variables": dict(spec.variables),
+        "variables": {name: value for name, value in spec.variables.items() if name not in OF_THIS_MACHINE},
     }
 
 

@@ -27,6 +27,7 @@ AT_ONCE = 2
 ANSWER_WITHIN_SECONDS = 2.0
 LISTING_SECONDS = 60
 LIST_PACKAGES = """
+import sys
 try:
     from importlib.metadata import distributions
     found = {(d.metadata["Name"] or "", d.version) for d in distributions()}
@@ -72,8 +73,10 @@ class Packages:
     def files(self, workspace: str, package_id: str) -> list[FileEntry]:
         """All of the folder. Raises Conflict for one that is not made, or could not be."""
         found = self.get(workspace, package_id)
-        if not found.asset.body["files"]:
-            raise Conflict(f"The package is {found.asset.body['state']}.", hint="Wait for its creation, then save it.")
+        if found.asset.body["error"]:
+            raise Conflict(f"The package failed: {found.asset.body['error']['problem']}", hint="Make it again.")
+        if found.is_running:
+            raise Conflict("The package is being made.", hint="Wait for its creation, then save it.")
         return [FileEntry(*entry) for entry in found.asset.body["files"]]
 
     def prune(self, older_than: timedelta) -> list[str]:
