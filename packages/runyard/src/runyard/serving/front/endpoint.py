@@ -1,0 +1,84 @@
+"""A web service's port."""
+
+import asyncio
+
+from runyard.model.web_services import ServiceSpec, ServiceState
+from runyard.serving.dispatch import Dispatcher
+from runyard.serving.front.connection import Connection
+from runyard.serving.front.limits import ConnectionLimits, limits_here
+from runyard.serving.front.listening import BACKLOG, listen, tls_context
+from runyard.serving.front.reception import Reception
+
+_ADDRESS = ("host", "certificate", "private_key")
+
+
+async def open_port(
+    spec: ServiceSpec, port: int, dispatcher: Dispatcher, *, limits: ConnectionLimits | None = None
+) -> "Endpoint":
+    """Answer on that port of the spec's host; 0 means any free one. Raises InvalidArgument, in words, when it cannot be
+    had, or the certificate cannot be used."""
+    endpoint = Endpoint(spec, dispatcher, limits or limits_here())
+    await endpoint._open(port)
+    return endpoint
+
+
+class Endpoint:
+    """Made by `open_port`."""
+
+    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+        self._spec, self._limits = spec, limits
+        self._reception = Reception(spec, dispatcher, limits)
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._bell: asyncio.TimerHandle | None = None
+        self.port = 0
+
+    async def reconfigure(self, spec: ServiceSpec) -> None:
+        """Keys, limits, names and paths count from the next request on. Another address or certificate opens the port
+        anew, for new connections."""
+        seen, self._spec = self._spec, spec
+        if any(getattr(seen, name) != getattr(spec, name) for name in _ADDRESS):
+            tls_context(spec)  # refuse a bad pair while the old one still answers
+            await self._stop_listening()
+            await self._open(self.port)
+        self._reception.reconfigure(spec)
+
+    def set_health(self, state: ServiceState, problem: str = "") -> None:
+        """What is heard while no worker is there. With HEALTHY, requests wait for one."""
+        self._reception.set_health(state, problem)
+
+    async def close(self, grace_seconds: float = 5.0) -> None:
+        """No new connections; those that are open end after the answer they wait for, or when the time is over."""
+        await self._stop_listening()
+        self._reception.is_closing = True
+        crowd = self._reception.crowd
+        crowd.close()
+        deadline = self._loop.time() + grace_seconds
+        while crowd and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        crowd.abort()
+        if self._bell is not None:
+            self._bell.cancel()
+
+    async def _open(self, port: int) -> None:
+        context = tls_context(self._spec)
+        opened = listen(self._spec, port)
+        self._server = await self._loop.create_server(
+            lambda: Connection(self._reception),
+            sock=opened,
+            ssl=context,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=self._limits.handshake_seconds if context else None,
+        )
+        self.port = opened.getsockname()[1]
+        if self._bell is None:
+            self._look()
+
+    async def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _look(self) -> None:
+        self._bell = self._loop.call_later(self._limits.look_seconds, self._look)
+        self._reception.crowd.look()

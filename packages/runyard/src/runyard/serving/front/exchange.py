@@ -1,0 +1,236 @@
+"""One request of a client and the answer to it."""
+
+import re
+from typing import Protocol
+
+import orjson
+
+from runyard.serving.frames import WorkerAnswer
+from runyard.serving.front.answers import JSON, field_lines, has_body, message, status_line
+from runyard.serving.front.reception import Reception
+from runyard.serving.front.routes import Kind, Target
+from runyard.serving.request import Refusal, ScoringRequest
+
+Headers = list[tuple[bytes, bytes]]
+_SANE_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_NOT_FAILED = b"x-ms-run-function-failed: False\r\n"
+_FAILED = b"x-ms-run-function-failed: True\r\n"
+_CLOSE, _KEEP = b"Connection: close\r\n", b"Connection: keep-alive\r\n"
+
+
+class Client(Protocol):
+    def write(self, exchange: "Exchange", head: bytes, body: bytes) -> None:
+        """This answer comes next."""
+
+
+class Exchange(ScoringRequest):
+    """It is admitted by its head, gathers its body, is begun when those before it on its connection are answered, and
+    answers once."""
+
+    __slots__ = (
+        "_client",
+        "_extra",
+        "_headers",
+        "_held",
+        "_method",
+        "_parts",
+        "_reception",
+        "_refusal",
+        "_request_id",
+        "_target",
+        "fields",
+        "is_begun",
+        "keeps_alive",
+        "received",
+    )
+
+    def __init__(self, client: Client, reception: Reception, method: str, target: Target, headers: Headers) -> None:
+        super().__init__(b"", is_plain=method == "POST" and not target.query)
+        self._client, self._reception = client, reception
+        self._method, self._target, self._headers = method, target, headers
+        self.fields = fields = dict(headers)
+        self.keeps_alive = True
+        self.is_begun = False
+        self.received = 0
+        self._parts: list[bytes] | None = None
+        self._held = 0
+        self._refusal: Refusal | None = None
+        given = fields.get(b"x-ms-request-id")
+        self._request_id = given if given and _SANE_ID.fullmatch(given) else reception.ids.next()
+        self._extra = b""
+        if target.route is not None and target.route.kind is not Kind.SCORE:
+            self.is_plain = False
+
+    @property
+    def is_refused(self) -> bool:
+        return self._refusal is not None
+
+    def admit(self) -> None:
+        """Refuse it, or count what it says its body holds."""
+        refusal = self._head_refusal()
+        if refusal is None and (said := self.fields.get(b"content-length")):
+            refusal = self._size_refusal(int(said))
+        self._refusal = refusal
+
+    def refuse(self, refusal: Refusal) -> None:
+        """It is answered with this when its turn comes, and gathers nothing more."""
+        self._refusal = refusal
+        self._release()
+
+    def gather(self, chunk: bytes) -> None:
+        """A part of its body. It may be refused by it."""
+        self.received += len(chunk)
+        if self._refusal is not None:
+            return
+        if self.received > self._held:
+            refusal = self._size_refusal(self.received)
+            if refusal is not None:
+                self.refuse(refusal)
+                return
+        if not self.body:
+            self.body = chunk
+        elif self._parts is None:
+            self._parts = [self.body, chunk]
+        else:
+            self._parts.append(chunk)
+
+    def complete(self) -> None:
+        """Its body has come."""
+        if self._parts is not None:
+            self.body, self._parts = b"".join(self._parts), None
+
+    def begin(self) -> None:
+        self.is_begun = True
+        if self._refusal is not None:
+            self._reception.dispatcher.requests.count(self._refusal.status)
+            self.refused(self._refusal)
+        elif self._is_for_worker():
+            self._reception.dispatcher.submit(self)
+        else:
+            self._answer_here()
+
+    def drop(self) -> None:
+        """The client has gone."""
+        if self.is_begun and not self.is_over:
+            self._reception.dispatcher.drop(self)
+        self._release()
+
+    def head(self) -> bytes:
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]
+        path, query = self._target.path, self._target.query
+        return orjson.dumps({"method": self._method, "path": path, "query": query, "headers": headers})
+
+    def answered(self, answer: WorkerAnswer) -> None:
+        _, status, microseconds, head, body = answer
+        lines = b"x-ms-run-fn-exec-ms: %.3f\r\n" % (microseconds / 1000)
+        if head:
+            self._write(status, lines + _worker_lines(head), body)
+        else:
+            verdict = _NOT_FAILED if status < 500 else _FAILED
+            self._write(status, lines + verdict + b"Content-Type: application/json\r\n", body)
+
+    def refused(self, refusal: Refusal) -> None:
+        fields = []
+        if refusal.retry_seconds:
+            fields.append(("Retry-After", str(refusal.retry_seconds)))
+        if refusal.status == 401:
+            fields.append(("WWW-Authenticate", f'Bearer realm="{self._reception.realm}"'))
+        if refusal.status == 405:
+            fields.append(("Allow", self._allowed()))
+        self._say(refusal.status, JSON, message(refusal.message), *fields)
+
+    def _head_refusal(self) -> Refusal | None:
+        reception, fields = self._reception, self.fields
+        if len(fields) != len(self._headers) and sum(name == b"host" for name, _ in self._headers) > 1:
+            return Refusal(400, "The request has more than one Host header.")
+        refusal = reception.hosts.refusal(fields.get(b"host"))
+        if refusal is not None:
+            return refusal
+        if b"origin" in fields or b"x-ms-client-request-id" in fields:
+            self._extra = self._echoed()
+        route = self._target.route
+        if not (reception.keys.is_open or self._is_preflight() or (route and route.kind is Kind.HEALTH)):
+            refusal = reception.keys.refusal(fields.get(b"authorization"))
+            if refusal is not None:
+                return refusal
+        if fields.get(b"expect", b"100-continue").lower() != b"100-continue":
+            return Refusal(417, "The only Expect header that is understood is 100-continue.")
+        return reception.refusal(self._method, self._target, fields)
+
+    def _size_refusal(self, size: int) -> Refusal | None:
+        most = self._reception.body_bytes
+        if size > most:
+            return Refusal(413, f"The body is larger than {most} bytes, the most that this service takes.")
+        if not self._reception.dispatcher.room.take(size - self._held):
+            return Refusal(503, "The requests that are waiting hold too many bytes already. Send it again later.", 1)
+        self._held = size
+        return None
+
+    def _is_preflight(self) -> bool:
+        return self._method == "OPTIONS" and b"access-control-request-method" in self.fields
+
+    def _is_for_worker(self) -> bool:
+        route = self._target.route
+        if route is None or route.kind not in (Kind.SCORE, Kind.MODEL):
+            return False
+        return self._method != "OPTIONS" or (not self._is_preflight() and "OPTIONS" in self._reception.methods(route))
+
+    def _answer_here(self) -> None:
+        reception, route = self._reception, self._target.route
+        if self._method == "OPTIONS":
+            status, kind, body = 200, b"text/plain", b""
+        elif route is not None and route.kind is Kind.SWAGGER:
+            status, kind, body = 200, JSON, reception.swagger(self._target.query)
+        elif (outage := reception.health()) is not None:
+            reception.dispatcher.requests.count(outage.status)
+            self.refused(outage)
+            return
+        else:
+            status, kind, body = 200, b"text/plain; charset=utf-8", b"Healthy"
+        reception.dispatcher.requests.count(status)
+        self._say(status, kind, body, *([("Allow", self._allowed())] if self._method == "OPTIONS" else ()))
+
+    def _allowed(self) -> str:
+        route = self._target.route
+        return ", ".join(sorted({*(self._reception.methods(route) if route else ()), "OPTIONS"}))
+
+    def _echoed(self) -> bytes:
+        client_id = self.fields.get(b"x-ms-client-request-id", b"")
+        fields = self._reception.cross_origin.fields(self.fields.get(b"origin"), is_preflight=self._is_preflight())
+        if _SANE_ID.fullmatch(client_id):
+            fields.append(("x-ms-client-request-id", client_id.decode("latin-1")))
+        return field_lines(fields)
+
+    def _say(self, status: int, content_type: bytes, body: bytes, *fields: tuple[str, str]) -> None:
+        self._write(status, field_lines(fields) + b"Content-Type: %b\r\n" % content_type, body)
+
+    def _write(self, status: int, lines: bytes, body: bytes) -> None:
+        self._release()
+        size = b"Content-Length: %d\r\n\r\n" % len(body) if has_body(status) else b"\r\n"
+        if self._method == "HEAD" or not has_body(status):
+            body = b""
+        if not self.keeps_alive:
+            lines += _CLOSE
+        elif b"connection" in self.fields:
+            lines += _KEEP
+        head = b"%bx-ms-request-id: %b\r\n%b%b%b" % (status_line(status), self._request_id, self._extra, lines, size)
+        self._client.write(self, head, body)
+
+    def _release(self) -> None:
+        if self._held:
+            self._reception.dispatcher.room.give_back(self._held)
+            self._held = 0
+        self._parts, self.body = None, b""
+
+
+def _worker_lines(head: bytes) -> bytes:
+    """Of the JSON with which a worker sets fields; they go without those that are none."""
+    try:
+        fields = [(str(name), str(value)) for name, value in orjson.loads(head)["headers"]]
+    except (ValueError, KeyError, TypeError):
+        fields = []
+    names = {name.lower() for name, _ in fields}
+    lines = field_lines(fields)
+    if "content-type" not in names:
+        lines += b"Content-Type: application/json\r\n"
+    return lines if "x-ms-run-function-failed" in names else lines + _NOT_FAILED

@@ -1,0 +1,68 @@
+"""The socket of a web service's port, and the certificate it speaks with."""
+
+import errno
+import socket
+import ssl
+import tempfile
+from pathlib import Path
+
+from runyard.errors import InvalidArgument
+from runyard.listen_settings import in_url
+from runyard.model.web_services import ServiceSpec
+
+BACKLOG = 1024
+
+
+def listen(spec: ServiceSpec, port: int) -> socket.socket:
+    """0 means any that is free. Raises InvalidArgument, in words, for one that cannot be had."""
+    family = socket.AF_INET6 if ":" in spec.host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((spec.host, port))
+        opened.listen(BACKLOG)
+    except (OSError, OverflowError, UnicodeError) as problem:
+        opened.close()
+        raise _cannot_listen(spec, port, problem) from None
+    return opened
+
+
+def tls_context(spec: ServiceSpec) -> ssl.SSLContext | None:
+    """None where the port speaks plain HTTP. Raises InvalidArgument for a pair that cannot be used."""
+    if not spec.certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with tempfile.TemporaryDirectory() as folder:  # OpenSSL takes files only; the folder is the owner's alone
+        certificate, key = Path(folder, "certificate.pem"), Path(folder, "key.pem")
+        certificate.write_text(spec.certificate)
+        key.write_text(spec.private_key)
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except ssl.SSLError as problem:
+            raise InvalidArgument(
+                f"The certificate and the key of web service {spec.name!r} cannot be used together: "
+                f"{problem.reason or problem}.",
+                hint="Give ssl_cert_pem_file and ssl_key_pem_file that were made together, in PEM form.",
+            ) from None
+    return context
+
+
+def _no_password() -> str:
+    raise InvalidArgument(
+        "The key in ssl_key_pem_file is encrypted, and a web service has nobody to ask for its password.",
+        hint="Decrypt it first.",
+    )
+
+
+def _cannot_listen(spec: ServiceSpec, port: int, problem: Exception) -> InvalidArgument:
+    number = getattr(problem, "errno", None)
+    why, hint = str(getattr(problem, "strerror", None) or problem), "Choose another port."
+    if number == errno.EADDRINUSE:
+        why, hint = "that port is taken", "Choose another port, or leave it out to get a free one."
+    elif number == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror | UnicodeError):
+        why, hint = "that is no address of this machine", "Name one of its addresses in the service's settings."
+    elif number == errno.EACCES:
+        why, hint = "this user may not use that port", "Choose one above 1023."
+    where = f"{in_url(spec.host)}:{port}"
+    return InvalidArgument(f"Web service {spec.name!r} cannot listen on {where}: {why}.", hint=hint)

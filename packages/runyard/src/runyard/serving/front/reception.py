@@ -1,0 +1,105 @@
+"""What all connections of one port share: who is let in, and what is answered without a worker."""
+
+import orjson
+
+from runyard.model.web_services import Scorer, ServiceSpec, ServiceState
+from runyard.serving.dispatch import Dispatcher
+from runyard.serving.front.answers import RequestIds
+from runyard.serving.front.cross_origin import CrossOrigin
+from runyard.serving.front.crowd import Crowd
+from runyard.serving.front.hosts import KnownHosts
+from runyard.serving.front.keys import KeyCheck
+from runyard.serving.front.limits import ConnectionLimits
+from runyard.serving.front.routes import Kind, Route, Routes, Target
+from runyard.serving.request import Refusal
+from runyard_sdk.scoring import openapi
+
+_LARGEST_BODY = (1 << 30) - (1 << 20)
+"""What fits into a frame."""
+_SOME_BODY = ("POST", "PUT", "PATCH")
+
+
+class Reception:
+    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+        self.dispatcher, self.limits = dispatcher, limits
+        self.crowd = Crowd(limits.connections)
+        self.ids = RequestIds()
+        self.is_closing = False
+        self._state, self._problem = ServiceState.TRANSITIONING, ""
+        self.reconfigure(spec)
+
+    def reconfigure(self, spec: ServiceSpec) -> None:
+        self._spec = spec
+        self.routes, self.hosts, self.keys = Routes(spec), KnownHosts(spec), KeyCheck(spec)
+        self.cross_origin = CrossOrigin(spec.variables.get("AML_CORS_ORIGINS", ""))
+        self.body_bytes = min(spec.limits.request_bytes, _LARGEST_BODY)
+
+    def set_health(self, state: ServiceState, problem: str) -> None:
+        self._state, self._problem = state, problem
+        self.dispatcher.set_outage(None if state is ServiceState.HEALTHY else self._outage())
+
+    @property
+    def realm(self) -> str:
+        return self._spec.name
+
+    def methods(self, route: Route) -> tuple[str, ...]:
+        """That a route takes, OPTIONS apart."""
+        if route.kind is not Kind.SCORE:
+            return route.methods
+        facts = self.dispatcher.facts
+        return facts.methods if facts is not None else ("POST", "GET")
+
+    def refusal(self, method: str, target: Target, fields: dict[bytes, bytes]) -> Refusal | None:
+        """By the head alone, keys and the Host header apart."""
+        if target.route is None:
+            return Refusal(404, f"There is nothing at {target.path[:200]!a}. {self.routes.described()}")
+        methods = self.methods(target.route)
+        if method not in methods and method != "OPTIONS":
+            known = " and ".join(methods)
+            return Refusal(405, f"{target.path} does not take {method}, but {known}. {self.routes.described()}")
+        return self._content_refusal(method, target.route, fields) if method in _SOME_BODY else None
+
+    def health(self) -> Refusal | None:
+        """None while it can answer."""
+        return None if self.dispatcher.is_served else Refusal(503, self._outage(), 1)
+
+    def swagger(self, query: str) -> bytes:
+        """OpenAPI 3 where the query asks for it, else Swagger 2."""
+        facts = self.dispatcher.facts
+        document = openapi.document(
+            self._spec.name,
+            self._spec.scoring_path,
+            (facts.schema if facts else None) or dict(self._spec.schema),
+            methods=self.methods(Route(Kind.SCORE)),
+            keys=not self.keys.is_open,
+            version=3 if "version=3" in query.split("&") else 2,
+        )
+        return orjson.dumps(document)
+
+    def _content_refusal(self, method: str, route: Route, fields: dict[bytes, bytes]) -> Refusal | None:
+        facts = self.dispatcher.facts
+        if facts is None or facts.wants_heads:
+            return None
+        encoding = fields.get(b"content-encoding", b"identity").strip().lower()
+        if encoding != b"identity":
+            return Refusal(415, f"Content-Encoding {encoding[:50]!r} is not taken: send the body as it is.")
+        if self._spec.scorer is Scorer.SCRIPT and facts.schema.get("input") and not _is_json(fields):
+            given = fields[b"content-type"].decode("latin-1")
+            return Refusal(415, f"Content-Type {given[:100]!a} is not taken here. Send JSON as application/json.")
+        return None
+
+    def _outage(self) -> str:
+        name = self._spec.name
+        if self._state is ServiceState.TRANSITIONING:
+            return f"Web service {name!r} is being deployed: no worker is ready yet."
+        if self._state is ServiceState.DELETING:
+            return f"Web service {name!r} is being deleted."
+        return f"Web service {name!r} is {self._state.lower()}: no worker answers. {self._problem}".strip()
+
+
+def _is_json(fields: dict[bytes, bytes]) -> bool:
+    given = fields.get(b"content-type")
+    if given is None:
+        return True
+    media = given.partition(b";")[0].strip().lower()
+    return media in (b"application/json", b"text/json") or media.endswith(b"+json")

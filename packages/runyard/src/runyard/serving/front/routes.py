@@ -1,0 +1,89 @@
+"""What there is at a web service's port."""
+
+import re
+from enum import Enum
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+import httptools
+
+from runyard.model.web_services import Scorer, ServiceSpec
+
+_TENSORFLOW = re.compile(r"/v1/models/(?P<name>[^/:]+)(/(versions|labels)/[^/:]+)?(?P<what>/metadata|:[a-z]+)?")
+_VERBS = frozenset({":predict", ":classify", ":regress"})
+
+
+class Kind(Enum):
+    SCORE = "score"
+    """The worker's run(): plain requests go there without their heads."""
+    MODEL = "model"
+    """Another route of the worker's own; it gets the head."""
+    HEALTH = "health"
+    SWAGGER = "swagger"
+
+
+class Route(NamedTuple):
+    kind: Kind
+    methods: tuple[str, ...] = ()
+    """Empty for SCORE: the worker says."""
+
+
+class Target(NamedTuple):
+    """Where a request goes; `route` is None where nothing is."""
+
+    route: Route | None
+    path: str
+    """As sent, percent-encoded."""
+    query: str
+
+
+_SCORE = Route(Kind.SCORE)
+_HEALTH, _SWAGGER = Route(Kind.HEALTH, ("GET", "HEAD")), Route(Kind.SWAGGER, ("GET", "HEAD"))
+_ASKED, _TOLD = Route(Kind.MODEL, ("POST",)), Route(Kind.MODEL, ("GET",))
+
+
+class Routes:
+    def __init__(self, spec: ServiceSpec) -> None:
+        self._below = f"/api/v1/service/{quote(spec.name)}"
+        self._scoring_path = spec.scoring_path
+        self._models = tuple(model.name for model in spec.models) if spec.scorer is Scorer.TENSORFLOW else ()
+        routes = {
+            "/": _HEALTH,
+            self._below: _HEALTH,
+            f"{self._below}/": _HEALTH,
+            "/swagger.json": _SWAGGER,
+            f"{self._below}/swagger.json": _SWAGGER,
+            **dict.fromkeys(("/score", f"{self._below}/score", spec.scoring_path), _SCORE),
+        }
+        self._plain = {path.encode(): Target(route, path, "") for path, route in routes.items()}
+        self._by_path = {unquote(path): route for path, route in routes.items()}
+
+    def find(self, url: bytes) -> Target:
+        """Raises ValueError for what is no URL."""
+        return self._plain.get(url) or self._search(url)
+
+    def described(self) -> str:
+        """In words, for who asked for something else."""
+        score = " or ".join(dict.fromkeys((self._scoring_path, "/score")))
+        model = ""
+        if self._models:
+            model = f" GET /v1/models/{quote(self._models[0], safe='')} and .../metadata describe the model;"
+        return f"POST {score} scores;{model} GET /swagger.json describes it; GET / says whether it is healthy."
+
+    def _search(self, url: bytes) -> Target:
+        if url == b"*":
+            return Target(_HEALTH, "*", "")
+        try:
+            parsed = httptools.parse_url(url)
+        except httptools.HttpParserInvalidURLError as error:
+            raise ValueError("no URL") from error
+        path, query = (parsed.path or b"/").decode("latin-1"), (parsed.query or b"").decode("latin-1")
+        return Target(self._by_path.get(unquote(path)) or self._tensorflow(path), path, query)
+
+    def _tensorflow(self, path: str) -> Route | None:
+        match = _TENSORFLOW.fullmatch(path)
+        if match is None or unquote(match["name"]) not in self._models:
+            return None
+        if match["what"] in _VERBS:
+            return _ASKED
+        return _TOLD if match["what"] in (None, "/metadata") else None
