@@ -76,8 +76,8 @@ class ProcessTree:
 
 
 def platform_processes(home: Path) -> set[int]:
-    """The service and the agent of this home."""
-    return {pid for name in ("service.json", "agent.json") if (pid := _pid_in(home / name))}
+    """The service, the agent and the gateway of this home."""
+    return {pid for name in ("service.json", "agent.json", "gateway.json") if (pid := _pid_in(home / name))}
 
 
 def _pid_in(file: Path) -> int | None:

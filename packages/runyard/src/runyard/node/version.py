@@ -1,4 +1,5 @@
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from runyard.node.sdk_folder import sdk_digest
@@ -9,9 +10,14 @@ _PACKAGES = ("node", "mounting", "transfers", "datastores", "blobs", "environmen
 
 def node_version() -> str:
     """Differs whenever the code a supervisor would run differs, released or not."""
+    return version_of(_PACKAGES)
+
+
+def version_of(packages: Iterable[str]) -> str:
+    """Differs whenever these parts of `runyard`, or the SDK, differ."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for folder in _PACKAGES:
+    for folder in packages:
         for file in sorted((package / folder).rglob("*.py")):
             digest.update(f"{file.relative_to(package)} {file.stat().st_mtime_ns}\n".encode())
     digest.update(sdk_digest().encode())

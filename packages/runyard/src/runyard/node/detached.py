@@ -1,0 +1,55 @@
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from runyard.errors import EngineError
+
+_SOON_SECONDS = 0.05
+
+
+class DetachedProcess:
+    """A process of a home that outlives whoever starts it, and of which there is one at a time.
+
+    It tells by a byte on a descriptor that it listens, and ends with `another` when it finds itself to be the second.
+    """
+
+    def __init__(self, what: str, log: Path, *, another: int) -> None:
+        self._what, self._log, self._another = what, log, another
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, command: Callable[[int], list[str]], variables: Mapping[str, str]) -> None:
+        """Returns when it listens, or has found another that does; `command` gets the descriptor. Raises EngineError
+        with its last words when it ended otherwise: it will not do better the next time."""
+        if self._process is not None:
+            self._process.poll()
+        is_ready, told = os.pipe()
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    command(told),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=dict(variables),
+                    pass_fds=(told,),
+                    start_new_session=True,
+                )
+            os.close(told)
+            told = -1
+            if not os.read(is_ready, 1):
+                self._check_ended(self._process)
+        finally:
+            os.close(is_ready)
+            if told >= 0:
+                os.close(told)
+
+    def _check_ended(self, process: "subprocess.Popen[bytes]") -> None:
+        try:
+            code = process.wait(timeout=_SOON_SECONDS)
+        except subprocess.TimeoutExpired:
+            return
+        if code not in (0, self._another):
+            last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+            raise EngineError(f"The {self._what} ended with {code}: {' '.join(last)}", hint=f"See {self._log}.")
