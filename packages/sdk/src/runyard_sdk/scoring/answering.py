@@ -5,6 +5,8 @@ from runyard_sdk.scoring.answers import Refused, Unanswerable, failure, refusal
 from runyard_sdk.scoring.failure import log_exception, one_line
 from runyard_sdk.scoring.output import flush_output
 
+LARGEST_ANSWER = 1 << 30
+
 
 def answer_all(scorer, requests):
     """[(id, answer, microseconds in the scorer)], one for each request, in their order.
@@ -22,7 +24,16 @@ def answer_all(scorer, requests):
         answers = [_answer_to(error)]
     flush_output()
     microseconds = int((perf_counter() - began) * 1e6)
-    return [(request.id, answer, microseconds) for request, answer in zip(requests, answers)]
+    return [(request.id, _sendable(answer), microseconds) for request, answer in zip(requests, answers)]
+
+
+def _sendable(answer):
+    status, _, body = answer
+    if not (isinstance(status, int) and 200 <= status <= 599):
+        return failure("The response has the status %r, which is none of HTTP: 200 to 599." % (status,))
+    if len(body) > LARGEST_ANSWER:
+        return failure("The answer has %d bytes; at most %d can be sent." % (len(body), LARGEST_ANSWER))
+    return answer
 
 
 def _answer_to(error):

@@ -5,6 +5,7 @@ import traceback
 
 from runyard_sdk.scoring import missing
 
+LONGEST_MESSAGE = 4000
 _OUR_PACKAGE = "runyard_sdk.scoring"
 
 
@@ -18,19 +19,30 @@ class InitFailed(Exception):
 
 def failure_facts(error, start):
     """The payload of an `F` frame."""
-    cause = error.__cause__ or error if isinstance(error, InitFailed) else error
-    problem = error.problem if isinstance(error, InitFailed) else "Loading failed: %s" % one_line(error)
+    if isinstance(error, InitFailed):
+        problem, hint, cause = error.problem, error.hint, error.__cause__ or error.__context__
+    else:
+        problem, hint, cause = "Loading failed: %s" % one_line(error), "", error
     return {
         "problem": problem,
-        "hint": getattr(error, "hint", "") or hint_for(cause, start),
-        "traceback": users_traceback(cause),
-        "exception": type(cause).__name__,
+        "hint": hint or (hint_for(cause, start) if cause else ""),
+        "traceback": users_traceback(cause) if cause else "",
+        "exception": type(cause or error).__name__,
     }
 
 
+def log_failure(facts):
+    """The same for those who read the log."""
+    sys.stderr.write("\n".join(filter(None, (facts["traceback"].rstrip(), facts["problem"], facts["hint"]))) + "\n")
+
+
 def one_line(error):
-    """`ValueError: the message`, as the last line of a traceback has it."""
-    return "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    """`ValueError: the message`; the name alone where there is no message."""
+    try:
+        text = " ".join(str(error).splitlines())
+    except Exception:  # a class of the user's whose __str__ fails
+        text = ""
+    return "%s: %s" % (type(error).__name__, text[:LONGEST_MESSAGE]) if text else type(error).__name__
 
 
 def users_traceback(error):

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from runyard_sdk.scoring.failure import failure_facts, log_exception
+from runyard_sdk.scoring.failure import failure_facts, log_failure
 from runyard_sdk.scoring.http_server import ScoringServer
 from runyard_sdk.scoring.loading import load_scorer
 from runyard_sdk.scoring.output import open_log_streams
@@ -27,9 +27,7 @@ def main(arguments=None):
     try:
         scorer = load_scorer(start)
     except BaseException as error:  # whatever a script raises while it loads, the user reads why
-        log_exception(error)
-        facts = failure_facts(error, start)
-        sys.stderr.write("%s %s\n" % (facts["problem"], facts["hint"]))
+        log_failure(failure_facts(error, start))
         return 1
     server = ScoringServer((options.host, options.port), scorer, start.service)
     _end_when_told()

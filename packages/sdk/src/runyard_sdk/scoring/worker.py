@@ -9,7 +9,7 @@ import threading
 import time
 
 from runyard_sdk.scoring.answering import answer_all
-from runyard_sdk.scoring.failure import failure_facts, log_exception
+from runyard_sdk.scoring.failure import failure_facts, log_failure
 from runyard_sdk.scoring.frames import FrameReader, decode_requests, encode_answers, encode_json
 from runyard_sdk.scoring.loading import load_scorer
 from runyard_sdk.scoring.output import flush_output, open_log_streams
@@ -32,9 +32,10 @@ def main(fd):
         try:
             scorer, ready = _loaded(start)
         except BaseException as error:  # whatever a script raises while it loads, the gateway hears why
-            log_exception(error)
+            facts = failure_facts(error, start)
+            log_failure(facts)
             flush_output()
-            sock.sendall(encode_json(b"F", failure_facts(error, start)))
+            sock.sendall(encode_json(b"F", facts))
             return 1
         flush_output()
         try:

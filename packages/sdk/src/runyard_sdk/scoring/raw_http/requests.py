@@ -1,5 +1,6 @@
 """Which kind of request a @rawhttp script gets: Flask's own where the environment has it, else one that is like it."""
 import io
+import sys
 from contextlib import contextmanager
 from urllib.parse import unquote_to_bytes
 
@@ -10,23 +11,17 @@ _PLAIN_POST = {"method": "POST", "path": "/score", "query": "", "headers": []}
 
 
 def request_class():
-    """flask.Request, werkzeug's Request, or FlaskLikeRequest."""
+    """flask.Request or FlaskLikeRequest."""
     try:
         from flask import Request
     except ImportError:
-        try:
-            from werkzeug.wrappers import Request
-        except ImportError:
-            return FlaskLikeRequest
+        return FlaskLikeRequest
     return Request
 
 
 def request_opener():
     """A function that makes a context of a frame's request; `with` it, the script's request is there."""
-    kind = request_class()
-    if kind is FlaskLikeRequest:
-        return _open_flask_like
-    return _flask_opener() if kind.__module__.startswith("flask") else _werkzeug_opener(kind)
+    return _open_flask_like if request_class() is FlaskLikeRequest else _flask_opener()
 
 
 @contextmanager
@@ -44,15 +39,6 @@ def _flask_opener():
         # Inside it flask.request and flask.jsonify work, as they did where the original ran the script.
         with app.request_context(wsgi_environment(request)), _refusals_of_http():
             yield current._get_current_object()
-
-    return opened
-
-
-def _werkzeug_opener(kind):
-    @contextmanager
-    def opened(request):
-        with _refusals_of_http():
-            yield kind(wsgi_environment(request))
 
     return opened
 
@@ -75,7 +61,7 @@ def wsgi_environment(request):
         "PATH_INFO": unquote_to_bytes(head["path"]).decode("latin-1"), "CONTENT_LENGTH": str(len(request.body)),
         "SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1",
         "wsgi.version": (1, 0), "wsgi.url_scheme": "http", "wsgi.input": io.BytesIO(request.body),
-        "wsgi.errors": None, "wsgi.multithread": False, "wsgi.multiprocess": True, "wsgi.run_once": False,
+        "wsgi.errors": sys.stderr, "wsgi.multithread": False, "wsgi.multiprocess": True, "wsgi.run_once": False,
     }
     for name, value in head["headers"]:
         key = name.upper().replace("-", "_")

@@ -1,6 +1,7 @@
 """@rawhttp and AMLResponse: the whole HTTP request in, the whole answer out."""
 import json
 
+from runyard_sdk.scoring.answers import Unanswerable
 from runyard_sdk.scoring.raw_http.headers import Headers
 
 _MARK = "runyard_raw_http"
@@ -53,5 +54,9 @@ def is_response(value):
 
 
 def response_answer(response):
-    headers = [[str(name), str(value)] for name, value in response.headers.items()]
-    return int(response.status_code), headers, bytes(response.get_data())
+    """Unanswerable for headers that are none."""
+    headers = [[str(name), str(value)] for name, value in response.headers.items() if name.lower() != "content-length"]
+    for name, value in headers:
+        if not name or any(character in name + value for character in "\r\n\0"):
+            raise Unanswerable("The response has a header that cannot be sent: %r: %r." % (name, value))
+    return response.status_code, headers, bytes(response.get_data())

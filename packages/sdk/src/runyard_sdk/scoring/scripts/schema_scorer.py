@@ -23,8 +23,8 @@ class SchemaScript(object):
     def __init__(self, run):
         self._run = run
         self._inner = inspect.unwrap(run)
-        self.schema = schema_facts(run)
         self._required, self._known = _parameters(self._inner)
+        self.schema = schema_facts(run, self._required)
 
     def score(self, requests):
         values = self._values(requests[0])
@@ -33,7 +33,7 @@ class SchemaScript(object):
         except Exception as error:
             if _was_entered(self._inner, error):
                 raise
-            raise Refused(400, "The body does not fit the schema of run(): %s" % one_line(error))
+            raise Refused(400, "The body does not fit the schema of run(): %s" % (str(error) or one_line(error)))
         return [answer_of(result)]
 
     def _values(self, request):
@@ -50,8 +50,8 @@ class SchemaScript(object):
         return values
 
 
-def schema_facts(run):
-    """Schemas and samples by the package's own registry."""
+def schema_facts(run, required):
+    """Schemas and samples by the package's own registry, for an OpenAPI document."""
     from inference_schema.schema_util import get_input_schema, get_output_schema
     facts = {}
     for name, found in (("input", get_input_schema(run)), ("output", get_output_schema(run))):
@@ -60,6 +60,10 @@ def schema_facts(run):
             facts["sample_" + name] = found.pop("example")
         if found != _UNKNOWN:
             facts[name] = found
+    if "input" in facts:
+        described = facts["input"].get("properties", {})
+        facts["sample_input"] = {key: value for key, value in facts["sample_input"].items() if described.get(key)}
+        facts["input"]["required"] = list(required)
     return json.loads(json.dumps(facts, default=str))
 
 
