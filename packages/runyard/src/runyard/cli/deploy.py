@@ -76,7 +76,7 @@ def deploy(
     if conda_file and environment:
         raise Refusal("--conda-file and --environment exclude one another.", exit_code=Exit.USAGE)
     service = connect()
-    web_service = WebService(service, workspace, name or _made_name(models[0]))
+    web_service = WebService(service, workspace, name or made_name(models[0]))
     given = {
         "port": port,
         "cpu_cores": cpu_cores,
@@ -97,7 +97,7 @@ def deploy(
     show_deployment(web_service, record, output, waits=not no_wait)
 
 
-def _made_name(model: str) -> str:
+def made_name(model: str) -> str:
     """The model's name as a web service may have it."""
     plain = re.sub(r"[^a-z0-9]+", "-", model.partition(":")[0].lower()).strip("-")
     if not plain[:1].isalpha():

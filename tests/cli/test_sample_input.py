@@ -1,0 +1,32 @@
+from typing import Any
+
+import pytest
+
+from runyard.cli.deploy import made_name
+from runyard.cli.sample_input import sample_from
+from runyard.model.assets import AssetKind
+from runyard.model.names import check_asset_name
+
+ROW = {"type": "array", "items": {"type": "number"}, "minItems": 3}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sample"),
+    [
+        ({}, None),
+        ({"input": {}}, None),
+        ({"sample_input": {"data": [1]}, "input": {"type": "string"}}, {"data": [1]}),
+        ({"input": {"type": "object", "properties": {"data": ROW}}}, {"data": [0.0, 0.0, 0.0]}),
+        ({"input": {"type": "object", "properties": {"a": {}, "b": ROW}, "required": ["a"]}}, {"a": None}),
+        ({"input": {"type": "object", "properties": {"a": {"example": 7}}}}, {"a": 7}),
+        ({"input": {"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "null"}]}}}, [""]),
+        ({"input": {"type": "string", "enum": ["predict", "transform"]}}, "predict"),
+    ],
+)
+def test_a_sample_fits_the_schema(schema: dict[str, Any], sample: object) -> None:
+    assert sample_from(schema) == sample
+
+
+@pytest.mark.parametrize("model", ["iris", "Iris_2 final", "7up", "x", "---", "A" * 80, "žluťoučký"])
+def test_the_name_made_for_a_web_service_is_a_valid_one(model: str) -> None:
+    check_asset_name(AssetKind.WEB_SERVICE, made_name(model))
