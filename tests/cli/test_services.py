@@ -103,14 +103,14 @@ def test_a_web_service_is_listed_and_shown_with_its_model_and_workers(
         assert expected in shown
     record = json.loads(shell("services", "show", "net", "-o", "json").stdout)
     assert record["metrics"]["replicas"][0]["memory_bytes"] > 0
-    assert record["lineage"][0]["run"]["run_id"] == runs["good"]
+    assert record["lineage"][0]["run"]["id"] == runs["good"]
 
 
 def test_a_model_tells_where_it_is_deployed(
     shell: Shell, runs: dict[str, str], deployed: subprocess.CompletedProcess
 ) -> None:
     shown = shell("models", "show", "net").stdout
-    assert "deployed as\nnet\n" in shown
+    assert "net      ACI   Healthy" in shown.partition("deployed as")[2]
     assert "good.py" in shown
 
 

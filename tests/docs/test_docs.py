@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from runyard.model.web_services import ServiceType
+from runyard.planning.service_parameters import PARAMETERS
+from tests.conftest import end_home
 from tests.docs.markdown import anchors, file_name, links, python_blocks
 
 REPOSITORY = Path(__file__).parents[2]
@@ -18,9 +21,8 @@ def name(page):
 
 @pytest.fixture
 def environment(tmp_path):
-    variables = {**os.environ, "RUNYARD_HOME": str(tmp_path / "home")}
-    yield variables
-    subprocess.run([Path(sys.executable).with_name("runyard"), "down"], env=variables, check=True, timeout=60)
+    yield {**os.environ, "RUNYARD_HOME": str(tmp_path / "home")}
+    end_home(tmp_path / "home")
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=name)
@@ -63,3 +65,15 @@ def test_every_link_of_a_page_resolves(page):
 
 def test_the_getting_started_page_has_code_that_is_run():
     assert REPOSITORY / "docs" / "getting-started.md" in PAGES_WITH_CODE
+
+
+def test_the_page_of_web_services_has_every_parameter_with_its_effect():
+    shown = {ServiceType.ACI: "ACI", ServiceType.AKS: "AKS", ServiceType.LOCAL: "local"}
+    page = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8").splitlines()
+    missing = []
+    for parameter, facts in PARAMETERS.items():
+        types = "all" if len(facts.types) == len(shown) else ", ".join(shown[t] for t in shown if t in facts.types)
+        row = f"| `{parameter}` | {types} | {facts.effect or 'none'} |"
+        if row not in page:
+            missing.append(row)
+    assert missing == []

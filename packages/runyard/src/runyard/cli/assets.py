@@ -72,18 +72,20 @@ def show_model(
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
     """From the model back to what made it, and forth to what serves it."""
-    run, packages = lineage["run"], lineage["environment_lock"].split()
+    run = lineage["run"]
     if run:
+        packages = (run["lock"] or "").split()
         print_heading("made by")
-        code = {"script": run["script"], "code": f"snapshot {run['snapshot_id']}" if run["snapshot_id"] else ""}
+        code = {"script": run["script"] or "", "code": f"snapshot {run['snapshot_id']}" if run["snapshot_id"] else ""}
         built = {"environment": f"{len(packages)} packages: {' '.join(packages[:4])} ..." if packages else ""}
-        print_fields({"run": run["run_id"], "experiment": run["experiment"], **code, **built})
+        print_fields({"run": run["id"], "experiment": run["experiment"], **code, **built})
     if lineage["datasets"]:
         print_heading("data")
         rows = [[d["name"] or d["dataset_id"], str(d["version"]), d["use"], d["mode"]] for d in lineage["datasets"]]
         print_table(["dataset", "version", "use", "mode"], rows, nothing="")
     print_heading("deployed as")
-    print(", ".join(lineage["services"]) or "nothing; deploy it with `runyard deploy`")
+    rows = [[one["name"], one["type"], one["state"]] for one in lineage["services"]]
+    print_table(["service", "type", "state"], rows, nothing="Nothing. Deploy it: runyard deploy MODEL")
 
 
 @models.command()

@@ -70,4 +70,4 @@ def lineage_in_words(found: Mapping[str, Any]) -> str:
         return "files"
     data = ", ".join(f"{one['name'] or one['dataset_id']}:{one['version']}" for one in found.get("datasets") or ())
     code = f"snapshot {run['snapshot_id']}" if run.get("snapshot_id") else ""
-    return ", ".join(filter(None, [f"run {run['run_id']}", code, f"data {data}" if data else ""]))
+    return ", ".join(filter(None, [f"run {run['id']}", code, f"data {data}" if data else ""]))

@@ -8,7 +8,7 @@ from typing import Any
 from runyard.errors import EnvironmentFailed, InvalidArgument, TooLarge
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name
-from runyard.model.web_services import ObservedService, ServiceSpec
+from runyard.model.web_services import Admission, ObservedService, ServiceSpec
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.packaging import Plan
@@ -63,7 +63,7 @@ class Profiles:
         config = {"cpu_cores": new.cpu, "memory_gb": new.memory_in_gb}
         given = {name: value for name, value in config.items() if value is not None}
         spec = self._plan(workspace, ID_PREFIX + "measured", {**new.definition, "type": "ACI", "config": given})
-        spec = replace(spec, id=ID_PREFIX + uuid.uuid4().hex, revision=1, generation=1, port=0)
+        spec = _apart(spec)
         bodies = self._bodies(workspace, new)
         body = {
             "models": [f"{model.name}:{model.version}" for model in spec.models],
@@ -126,6 +126,13 @@ class Profiles:
             cpu_seconds=sum(float(one.get("cpu_seconds") or 0) for one in replicas),
             peak_memory_bytes=max((int(one.get("peak_memory_bytes") or 0) for one in replicas), default=0),
         )
+
+
+def _apart(spec: ServiceSpec) -> ServiceSpec:
+    """The same under an id of its own, reached by this process alone: whatever the operator opened to others."""
+    named = replace(spec, id=ID_PREFIX + uuid.uuid4().hex, revision=1, generation=1)
+    plain = replace(named, host="127.0.0.1", host_names=(), certificate="", private_key="", admission=Admission())
+    return replace(plain, port=0, scale=replace(spec.scale, least=1, most=1))
 
 
 @dataclass(frozen=True)

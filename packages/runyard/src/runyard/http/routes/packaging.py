@@ -11,11 +11,10 @@ from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
 from runyard.http.fields import names, text
 from runyard.http.numbers import Whole
+from runyard.http.waiting import newer_record
 from runyard.http.zips import zipped
 from runyard.services.profiling import NewProfile
 from runyard.services.recorded_work import Recorded
-
-LONGEST_WAIT_SECONDS = 60.0
 
 router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
 
@@ -60,9 +59,13 @@ def get_profile(services: Use, workspace: str, name: str) -> Response:
 
 
 @router.get("/profiles/{name}/wait")
-def wait_for_profile(services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0) -> Response:
-    seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    return Json(_profile(services.profiles.wait(workspace, name, version, seconds)))
+async def wait_for_profile(
+    services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
+) -> Response:
+    def look(seconds: float) -> dict[str, Any]:
+        return _profile(services.profiles.wait(workspace, name, version, seconds))
+
+    return Json(await newer_record(services, look, version, timeout))
 
 
 def _package(found: Recorded) -> dict[str, Any]:
