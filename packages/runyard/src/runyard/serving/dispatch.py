@@ -19,6 +19,8 @@ from runyard.serving.worker_link import WorkerFacts
 
 _FRAME_BYTES = 8 << 20
 """A frame with more than one request holds no more."""
+CLIENT_GONE = 499
+"""Stands in metrics for a request whose client did not wait."""
 _LONGEST_RETRY_SECONDS = 30
 
 
@@ -109,6 +111,7 @@ class Dispatcher:
         refusal = self._refusal()
         if refusal is not None:
             request.is_over = True
+            self.requests.count(refusal.status)
             request.refused(refusal)
             return
         request.queued_at = time.monotonic()
@@ -125,6 +128,7 @@ class Dispatcher:
         """Its client has gone: it is not begun if it was not, and its answer goes nowhere."""
         request.is_over = True
         self._queue.pop(request.id, None)
+        self.requests.count(CLIENT_GONE)
 
     def _refusal(self) -> Refusal | None:
         if self._closed_because:

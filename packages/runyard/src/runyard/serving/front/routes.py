@@ -1,6 +1,5 @@
 """What there is at a web service's port."""
 
-import re
 from enum import Enum
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -9,8 +8,7 @@ import httptools
 
 from runyard.model.web_services import Scorer, ServiceSpec
 
-_TENSORFLOW = re.compile(r"/v1/models/(?P<name>[^/:]+)(/(versions|labels)/[^/:]+)?(?P<what>/metadata|:[a-z]+)?")
-_VERBS = frozenset({":predict", ":classify", ":regress"})
+_TENSORFLOW = "/v1/models/"
 
 
 class Kind(Enum):
@@ -39,7 +37,7 @@ class Target(NamedTuple):
 
 _SCORE = Route(Kind.SCORE)
 _HEALTH, _SWAGGER = Route(Kind.HEALTH, ("GET", "HEAD")), Route(Kind.SWAGGER, ("GET", "HEAD"))
-_ASKED, _TOLD = Route(Kind.MODEL, ("POST",)), Route(Kind.MODEL, ("GET",))
+_MODEL = Route(Kind.MODEL, ("GET", "POST"))
 
 
 class Routes:
@@ -78,12 +76,7 @@ class Routes:
         except httptools.HttpParserInvalidURLError as error:
             raise ValueError("no URL") from error
         path, query = (parsed.path or b"/").decode("latin-1"), (parsed.query or b"").decode("latin-1")
-        return Target(self._by_path.get(unquote(path)) or self._tensorflow(path), path, query)
-
-    def _tensorflow(self, path: str) -> Route | None:
-        match = _TENSORFLOW.fullmatch(path)
-        if match is None or unquote(match["name"]) not in self._models:
-            return None
-        if match["what"] in _VERBS:
-            return _ASKED
-        return _TOLD if match["what"] in (None, "/metadata") else None
+        route = self._by_path.get(unquote(path))
+        if route is None and self._models and path.startswith(_TENSORFLOW):
+            route = _MODEL
+        return Target(route, path, query)
