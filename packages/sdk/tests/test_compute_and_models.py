@@ -4,7 +4,8 @@ import unittest
 
 from azureml._not_yet import NotYetException
 from azureml.core._model_files import common_root, local_files, target_paths
-from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, RayCompute, RemoteCompute
+from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, DsvmCompute, RayCompute, RemoteCompute
+from azureml.core.compute.aks import SslConfiguration, SystemService
 from azureml.core.compute.amlcompute import AmlComputeStatus
 from azureml.core.compute_target import ComputeTargetException
 from azureml.core.model import Model
@@ -45,12 +46,41 @@ class Clusters(unittest.TestCase):
         self.assertEqual(AmlComputeStatus.deserialize(written).serialize(), written)
 
     def test_targets_of_azure_can_be_described_and_say_so_when_made(self):
-        with self.assertRaisesRegex(NotYetException, "AksCompute"):
-            ComputeTarget.create(None, "aks", AksCompute.provisioning_configuration(agent_count=3))
+        with self.assertRaisesRegex(NotYetException, "DsvmCompute"):
+            ComputeTarget.create(None, "vm", DsvmCompute.provisioning_configuration(vm_size="S"))
         attach = RemoteCompute.attach_configuration(address="host", ssh_port=22, username="me")
         self.assertEqual(attach.address, "host")
         with self.assertRaisesRegex(NotYetException, "not supported"):
             ComputeTarget.attach(None, "vm", attach)
+
+
+class ClustersForWebServices(unittest.TestCase):
+    def test_settings_that_cannot_be_are_refused(self):
+        for settings, said in (({"agent_count": 0}, "agent_count"), ({"cluster_purpose": "Fun"}, "'DevTest' or"),
+                               ({"vnet_name": "v"}, "go together"), ({"ssl_cname": "a.b"}, "go together"),
+                               ({"load_balancer_type": "x"}, "load_balancer_type")):
+            with self.assertRaisesRegex(ComputeTargetException, said):
+                AksCompute.provisioning_configuration(**settings)
+
+    def test_a_cluster_is_attached_by_its_id_or_by_group_and_name(self):
+        self.assertEqual(AksCompute.attach_configuration(resource_id="/x")._facts()["cluster_resource_id"], "/x")
+        AksCompute.attach_configuration(resource_group="g", cluster_name="c")
+        for settings in ({}, {"resource_group": "g"}, {"resource_group": "g", "cluster_name": "c", "resource_id": "/x"}):
+            with self.assertRaisesRegex(ComputeTargetException, "Name the cluster by"):
+                AksCompute.attach_configuration(**settings)
+
+    def test_tls_of_a_cluster_excludes_what_contradicts_it(self):
+        configuration = AksCompute.provisioning_configuration()
+        with self.assertRaisesRegex(ComputeTargetException, "excludes ssl_cname"):
+            configuration.enable_ssl(ssl_cname="a.b", leaf_domain_label="label")
+        configuration.enable_ssl(leaf_domain_label="label")
+        self.assertEqual(configuration._facts()["ssl"]["status"], "Auto")
+
+    def test_its_parts_survive_serialize_and_deserialize(self):
+        ssl = SslConfiguration("Enabled", "c", "k", "a.b", None, True, True)
+        self.assertEqual(vars(SslConfiguration.deserialize(ssl.serialize())), vars(ssl))
+        with self.assertRaisesRegex(ComputeTargetException, "publicIpAddress"):
+            SystemService.deserialize({"systemServiceType": "t", "version": "1"})
 
 
 class RayClusters(unittest.TestCase):
@@ -103,6 +133,20 @@ class ModelFiles(unittest.TestCase):
     def test_child_paths_choose(self):
         files = local_files(os.path.join(self.folder, "outputs", "model"), ["deep"])
         self.assertEqual([name for name, _ in files], ["model/deep/b"])
+
+    def test_child_paths_stay_inside(self):
+        for child in ("../other", "/etc"):
+            with self.assertRaisesRegex(UserErrorException, "lies outside of model_path"):
+                local_files(os.path.join(self.folder, "outputs", "model"), [child])
+
+    def test_links_are_followed_and_pipes_are_no_files(self):
+        model = os.path.join(self.folder, "outputs", "model")
+        os.symlink(os.path.join(model, "deep"), os.path.join(model, "linked"))
+        os.symlink("nowhere", os.path.join(model, "dangling"))
+        os.mkfifo(os.path.join(model, "pipe"))
+        self.assertEqual(sorted(name for name, _ in local_files(model)), ["model/a", "model/deep/b", "model/linked/b"])
+        with self.assertRaisesRegex(UserErrorException, "neither a file nor a folder"):
+            local_files(os.path.join(model, "pipe"))
 
     def test_what_is_not_there_is_named(self):
         with self.assertRaisesRegex(FileNotFoundError, "model_path"):

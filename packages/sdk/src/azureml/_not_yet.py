@@ -11,7 +11,7 @@ def not_yet(what, part=None):
     when = ": it comes with part %d of 5" % part if part else ""
     return NotYetException(
         "%s is not in this version of Runyard yet%s. "
-        "Runs, estimators, distributed training, environments, data and models are." % (what, when))
+        "Runs, estimators, distributed training, environments, data, models and web services are." % (what, when))
 
 
 class NotYetImportError(NotYetException, ImportError):

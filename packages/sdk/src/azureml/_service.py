@@ -1,6 +1,7 @@
 """The client that the facade speaks through, and what its errors are called in SDK v1."""
 
 import os
+from contextlib import contextmanager
 
 from azureml import exceptions as v1
 from runyard_sdk.client import Client
@@ -47,12 +48,37 @@ def translated(error):
     return found
 
 
+def as_webservice_error(error):
+    """The same error as a WebserviceException, which is what v1 raises for models, images and web services."""
+    found = _joined(_wire_class(error), v1.WebserviceException)(error)
+    found.status_code = error.status
+    return found
+
+
+@contextmanager
+def webservice_errors():
+    """What the service refuses in this block is raised as WebserviceException."""
+    try:
+        yield
+    except RunyardError as error:
+        found = as_webservice_error(error)
+        raise found from error.__cause__
+
+
+def _wire_class(error):
+    return next(one for one in type(error).__mro__ if not issubclass(one, v1.AzureMLException))
+
+
 def _joined(wire, named):
     if (wire, named) not in _joined_classes:
         def __init__(self, error):
-            named.__init__(self, error if named is v1.ServiceException else str(error))
+            named.__init__(self, error if named is v1.ServiceException else _sentence(error))
             self.problem, self.hint, self.facts = error.problem, error.hint, error.facts
 
         body = {"__init__": __init__, "__module__": named.__module__}
         _joined_classes[(wire, named)] = type(named.__name__, (named, wire), body)
     return _joined_classes[(wire, named)]
+
+
+def _sentence(error):
+    return "{} {}".format(error.problem, error.hint).strip()

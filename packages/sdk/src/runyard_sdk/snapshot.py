@@ -12,8 +12,8 @@ WARN_BYTES = 300 * 1024 * 1024
 REFUSE_BYTES = 10 * 1024 * 1024 * 1024
 
 
-def take(folder, refuse_above=REFUSE_BYTES, warn=None):
-    """Entries of all files that the ignore rules leave in, sorted by path.
+def take(folder, refuse_above=REFUSE_BYTES, warn=None, honours_ignore_files=True):
+    """Entries of all files that the ignore rules leave in, sorted by path; of all, where these are not honoured.
 
     Unchanged files of a folder seen before are not read again. Raises TooLarge above `refuse_above` bytes;
     above `WARN_BYTES` it goes on and tells `warn` which files are the largest.
@@ -22,7 +22,7 @@ def take(folder, refuse_above=REFUSE_BYTES, warn=None):
     if not os.path.isdir(folder):
         raise InvalidArgument("source_directory {!r} is not a folder.".format(folder),
                               hint="Give the folder that holds the entry script.")
-    files = sorted(walk(folder))
+    files = sorted(walk(folder, honours_ignore_files))
     _check_size(folder, files, refuse_above, warn)
     cache = StatCache(folder)
     entries = [[path, cache.sha256(path, full, facts), facts.st_size, facts.st_mode & 0o777]
@@ -37,12 +37,12 @@ def take_file(path):
     return [[os.path.basename(path), sha256, size, os.stat(path).st_mode & 0o777]]
 
 
-def walk(folder):
+def walk(folder, honours_ignore_files=True):
     """`(path with forward slashes, full path, stat)` of every regular file that is not left out.
 
-    Links are followed, a link that leads back up only once.
+    Links are followed, a link that leads back up only once. Sockets, pipes and devices are no files.
     """
-    rules = rules_of(folder)
+    rules = rules_of(folder) if honours_ignore_files else None
     above = {_identity(os.stat(folder))}
     return _walk(folder, "", rules, above)
 
@@ -77,8 +77,7 @@ def _check_name(path):
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        raise InvalidArgument("The file name {!r} in source_directory is not UTF-8.".format(path),
-                              hint="Rename it, or list it in .amlignore.")
+        raise InvalidArgument("The file name {!r} is not UTF-8.".format(path), hint="Rename it, or take it out.")
 
 
 def _check_size(folder, files, refuse_above, warn):

@@ -1,7 +1,10 @@
 """Files of a model: what a local path holds, and where they land on download."""
 import os
 
+from azureml._service import translated
 from azureml.exceptions import UserErrorException
+from runyard_sdk.errors import RunyardError
+from runyard_sdk.snapshot import walk
 
 
 def local_files(model_path, child_paths=None):
@@ -10,14 +13,14 @@ def local_files(model_path, child_paths=None):
         raise FileNotFoundError("model_path %r names no file or folder." % str(model_path))
     whole = os.path.abspath(model_path)
     root = os.path.dirname(whole)
-    chosen = [os.path.join(whole, child) for child in child_paths] if child_paths else [whole]
+    chosen = [_child(whole, child) for child in child_paths] if child_paths else [whole]
     found = []
     for path in chosen:
         if not os.path.exists(path):
             raise FileNotFoundError("child_paths names %r, which is not in model_path %r." % (path, str(model_path)))
         found.extend(_below(path))
     if not found:
-        raise UserErrorException("model_path %r is an empty folder." % str(model_path))
+        raise UserErrorException("model_path %r is a folder without files." % str(model_path))
     return [(os.path.relpath(path, root).replace(os.sep, "/"), path) for path in found]
 
 
@@ -37,7 +40,20 @@ def common_root(paths):
     return paths[0] if len(paths) == 1 else os.path.commonpath(paths)
 
 
+def _child(whole, child):
+    path = os.path.normpath(os.path.join(whole, child))
+    if path != whole and not path.startswith(os.path.join(whole, "")):
+        raise UserErrorException("child_paths names %r, which lies outside of model_path %r." % (child, whole))
+    return path
+
+
 def _below(path):
+    """A file itself; of a folder all files, links followed. Sockets, pipes and devices are left out."""
     if os.path.isfile(path):
         return [path]
-    return [os.path.join(where, name) for where, folders, names in os.walk(path) for name in sorted(names)]
+    if not os.path.isdir(path):
+        raise UserErrorException("model_path %r is neither a file nor a folder." % path)
+    try:
+        return sorted(full for _, full, _ in walk(path, honours_ignore_files=False))
+    except RunyardError as error:
+        raise translated(error)

@@ -39,11 +39,16 @@ class WorkspaceAssets:
 
     @property
     def images(self):
-        return {}
+        from azureml.core.image import Image
+
+        newest_last = reversed(Image.list(self))
+        return {image.name: image for image in newest_last}
 
     @property
     def webservices(self):
-        return {}
+        from azureml.core.webservice import Webservice
+
+        return {service.name: service for service in Webservice.list(self)}
 
     def get_default_datastore(self):
         from azureml.core.datastore import Datastore

@@ -1,7 +1,13 @@
 import os
 
-from azureml._not_yet import not_yet, not_yet_class
+from azureml._filters import as_texts, has_all, keys_of
+from azureml._service import webservice_errors
+from azureml._times import time_of, written_time
+from azureml.core._inference_config import InferenceConfig  # noqa: F401
+from azureml.core._model_body import dataset_pairs, model_body, resource_fields, resources_of, samples
 from azureml.core._model_files import common_root, local_files, target_paths
+from azureml.core._model_package import ModelPackage  # noqa: F401
+from azureml.core._model_serving import ModelServing
 from azureml.core.compute import AksCompute  # noqa: F401
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.dataset import Dataset  # noqa: F401
@@ -9,13 +15,15 @@ from azureml.core.environment import Environment  # noqa: F401
 from azureml.core.experiment import Experiment  # noqa: F401
 from azureml.core.profile import (  # noqa: F401
     MAX_PROFILE_CPU, MAX_PROFILE_MEMORY, MIN_PROFILE_CPU, MIN_PROFILE_MEMORY, ModelProfile)
-from azureml.core.resource_configuration import ResourceConfiguration
+from azureml.core.resource_configuration import ResourceConfiguration  # noqa: F401
 from azureml.core.run import get_run  # noqa: F401
 from azureml.data.dataset_snapshot import DatasetSnapshot  # noqa: F401
 from azureml.data.file_dataset import FileDataset  # noqa: F401
 from azureml.data.tabular_dataset import TabularDataset  # noqa: F401
 from azureml.exceptions import (  # noqa: F401
     ModelNotFoundException, RunEnvironmentException, UserErrorException, WebserviceException)
+
+from runyard_sdk.scoring.model_paths import deployed, find_model, is_scoring
 
 MODELS_DIR = "azureml-models"
 AKS_ENDPOINT_TYPE = "AKSENDPOINT"
@@ -29,11 +37,7 @@ AZUREML_ARTIFACTS_TIMEOUT_ENV_VAR = "AZUREML_ARTIFACTS_DEFAULT_TIMEOUT"
 AZUREML_ARTIFACTS_MIN_TIMEOUT = 300
 ASSET_ARTIFACTS_UPLOAD_TIMEOUT_SECONDS_PER_BYTE = 0.00066
 
-InferenceConfig = not_yet_class("InferenceConfig", 4, "azureml.core.model")
-ModelPackage = not_yet_class("ModelPackage", 4, "azureml.core.model")
-
-
-class Model(object):
+class Model(ModelServing):
     """A registered model: files under a name and a version. Model(workspace, name) is the newest version."""
 
     class Framework(object):
@@ -53,12 +57,11 @@ class Model(object):
             name, _, version = id.rpartition(":")
         if not name:
             raise WebserviceException("Give the name or the id (name:version) of a model.")
-        found = _matching(_assets(workspace, name), tags, properties, run_id, model_framework)
-        if version is not None:
-            found = [asset for asset in found if str(asset["version"]) == str(version)]
+        there = _assets(workspace, name)
+        found = [asset for asset in _matching(there, tags, properties, run_id, model_framework)
+                 if version is None or str(asset["version"]) == str(version)]
         if not found:
-            raise WebserviceException("ModelNotFound: There is no model %r%s in workspace %r." % (
-                name, " with version %s" % version if version is not None else "", workspace.name))
+            raise _not_found(workspace, name, version, there)
         self._take(workspace, found[0])
 
     @staticmethod
@@ -67,8 +70,8 @@ class Model(object):
                  sample_output_dataset=None, resource_configuration=None):
         """Store a local file or folder as the next version of model_name."""
         placed = local_files(model_path, child_paths)
-        body = _body(workspace, description, properties, model_framework, model_framework_version, datasets,
-                     sample_input_dataset, sample_output_dataset, resource_configuration)
+        body = model_body(workspace, description, properties, model_framework, model_framework_version, datasets,
+                          sample_input_dataset, sample_output_dataset, resource_configuration)
         print("Registering model %s" % model_name)
         contents = workspace._client.send_files([path for _, path in placed])
         body["files"] = [[name, content[0], content[1], os.stat(path).st_mode & 0o777]
@@ -87,7 +90,10 @@ class Model(object):
 
     @staticmethod
     def get_model_path(model_name, version=None, _workspace=None):
-        """Where the model's files are: fetched inside a run; else a local path called model_name."""
+        """Where the model's files are: those of the web service in a scoring script, fetched inside a run; else a
+        local path called model_name. ModelNotFoundException where there are none."""
+        if is_scoring():
+            return _deployed_path(model_name, version)
         if _workspace is None and os.path.exists(model_name) and not os.environ.get("AZUREML_RUN_ID"):
             return model_name
         workspace = _workspace or _workspace_of_run(model_name)
@@ -112,25 +118,20 @@ class Model(object):
     def update(self, tags=None, description=None, sample_input_dataset=None, sample_output_dataset=None,
                resource_configuration=None):
         """Replace the tags, and set what else is given."""
-        body = {"description": description}
-        if sample_input_dataset is not None:
-            body["sample_input_dataset_id"] = sample_input_dataset._saved(self.workspace).id
-        if sample_output_dataset is not None:
-            body["sample_output_dataset_id"] = sample_output_dataset._saved(self.workspace).id
-        if resource_configuration is not None:
-            body.update(_resources(resource_configuration))
-        changed = dict({key: None for key in self.tags}, **_texts(tags)) if tags is not None else None
+        body = dict(samples(self.workspace, sample_input_dataset, sample_output_dataset), description=description)
+        body.update(resource_fields(resource_configuration))
+        changed = dict({key: None for key in self.tags}, **as_texts(tags)) if tags is not None else None
         self._patch({key: value for key, value in body.items() if value is not None}, changed)
 
     def update_tags_properties(self, add_tags=None, remove_tags=None, add_properties=None):
-        tags = dict(_texts(add_tags), **{key: None for key in remove_tags or []})
+        tags = dict(as_texts(add_tags), **{key: None for key in keys_of(remove_tags)})
         self._patch({"properties": self._with_properties(add_properties)} if add_properties else None, tags)
 
     def add_tags(self, tags):
-        self._patch(None, _texts(tags))
+        self._patch(None, as_texts(tags))
 
     def remove_tags(self, tags):
-        self._patch(None, {key: None for key in tags})
+        self._patch(None, {key: None for key in keys_of(tags)})
 
     def add_properties(self, properties):
         """Add properties; one that is set cannot change."""
@@ -138,20 +139,24 @@ class Model(object):
 
     def add_dataset_references(self, datasets):
         pairs = [list(pair) for pair in self._asset["body"].get("datasets") or []]
-        self._patch({"datasets": pairs + _dataset_pairs(self.workspace, datasets)}, None)
+        self._patch({"datasets": pairs + dataset_pairs(self.workspace, datasets)}, None)
 
     def delete(self):
+        """WebserviceException while a web service or an image has it."""
         from azureml._assets import delete_asset
-        delete_asset(self.workspace, "models", self.name, self.version)
+        with webservice_errors():
+            delete_asset(self.workspace, "models", self.name, self.version)
 
     def get_sas_urls(self):
         """File name to address; the addresses need the service's token."""
-        return {entry[0]: "%s/blobs/%s" % ("/api/v1", entry[1]) for entry in self._asset["body"]["files"]}
+        address = self.workspace._client.transport.address
+        return {entry[0]: "%s/api/v1/blobs/%s" % (address, entry[1]) for entry in self._asset["body"]["files"]}
 
     def serialize(self):
         resources = self.resource_configuration
-        return {"createdTime": self.created_time, "createdBy": self.created_by, "description": self.description,
-                "id": self.id, "mimeType": self.mime_type, "name": self.name, "framework": self.model_framework,
+        return {"createdTime": written_time(self.created_time), "createdBy": self.created_by, "id": self.id,
+                "description": self.description, "mimeType": self.mime_type, "name": self.name,
+                "framework": self.model_framework,
                 "frameworkVersion": self.model_framework_version, "tags": self.tags, "properties": self.properties,
                 "unpack": self.unpack, "url": self.url, "version": self.version, "experimentName": self.experiment_name,
                 "runId": self.run_id, "resourceConfiguration": resources.serialize() if resources else None}
@@ -159,25 +164,6 @@ class Model(object):
     @staticmethod
     def deserialize(workspace, model_payload):
         return Model(workspace, id=model_payload["id"])
-
-    @staticmethod
-    def deploy(workspace, name, models, inference_config=None, deployment_config=None, deployment_target=None,
-               overwrite=False, show_output=False):
-        raise not_yet("Deploying a model as a web service (Model.deploy)", 4)
-
-    @staticmethod
-    def package(workspace, models, inference_config=None, generate_dockerfile=False, image_name=None,
-                image_label=None):
-        raise not_yet("Packaging a model (Model.package)", 4)
-
-    @staticmethod
-    def profile(workspace, profile_name, models, inference_config, input_dataset, cpu=None, memory_in_gb=None,
-                description=None):
-        raise not_yet("Profiling a model (Model.profile)", 4)
-
-    @staticmethod
-    def print_configuration(models, inference_config, deployment_config, deployment_target):
-        raise not_yet("Model.print_configuration", 4)
 
     def __repr__(self):
         return "Model(workspace=%r, name=%s, id=%s, version=%s, tags=%s, properties=%s)" % (
@@ -189,15 +175,16 @@ class Model(object):
                            sample_output_dataset=None, resource_configuration=None):
         """Register files that a run has stored; the service takes them from there."""
         workspace = run.experiment.workspace
-        body = _body(workspace, description, properties, model_framework, model_framework_version, datasets,
-                     sample_input_dataset, sample_output_dataset, resource_configuration)
+        body = model_body(workspace, description, properties, model_framework, model_framework_version, datasets,
+                          sample_input_dataset, sample_output_dataset, resource_configuration)
         body.update(run_id=run.id, experiment=run.experiment.name, model_path=model_path)
         return Model._create(workspace, model_name, body, tags)
 
     @staticmethod
     def _create(workspace, model_name, body, tags):
         from azureml._assets import create_asset
-        return Model._of_asset(workspace, create_asset(workspace, "models", model_name, body, tags=_texts(tags)))
+        with webservice_errors():
+            return Model._of_asset(workspace, create_asset(workspace, "models", model_name, body, tags=as_texts(tags)))
 
     @staticmethod
     def _of_asset(workspace, asset):
@@ -211,16 +198,14 @@ class Model(object):
         self.workspace = workspace
         self.name, self.version = asset["name"], asset["version"]
         self.id = "%s:%s" % (asset["name"], asset["version"])
-        self.created_time, self.created_by = asset["created_at"], None
+        self.created_time, self.created_by = time_of(asset["created_at"]), None
         self.description = body.get("description")
         self.tags = dict(asset.get("tags") or {})
         self.properties = dict(body.get("properties") or {})
         self.model_framework = body.get("framework")
         self.model_framework_version = body.get("framework_version")
         self.run_id, self.experiment_name = body.get("run_id"), body.get("experiment")
-        self.sample_input_dataset = _dataset_of(workspace, body.get("sample_input_dataset_id"))
-        self.sample_output_dataset = _dataset_of(workspace, body.get("sample_output_dataset_id"))
-        self.resource_configuration = _resources_of(body)
+        self.resource_configuration = resources_of(body)
         self.mime_type, self.unpack = "application/x-python", bool(body.get("unpack"))
         self.url = "aml://asset/%s" % asset["id"]
         self.parent_id, self.derived_model_ids = None, []
@@ -231,6 +216,14 @@ class Model(object):
         return get_run(Experiment(self.workspace, self.experiment_name), self.run_id) if self.run_id else None
 
     @property
+    def sample_input_dataset(self):
+        return _dataset_of(self.workspace, self._asset["body"].get("sample_input_dataset_id"))
+
+    @property
+    def sample_output_dataset(self):
+        return _dataset_of(self.workspace, self._asset["body"].get("sample_output_dataset_id"))
+
+    @property
     def datasets(self):
         """Scenario to the datasets that were registered with the model."""
         found = {}
@@ -239,46 +232,20 @@ class Model(object):
         return found
 
     def _with_properties(self, added):
-        changed = [key for key, value in _texts(added).items() if self.properties.get(key, value) != value]
+        changed = [key for key, value in as_texts(added).items() if self.properties.get(key, value) != value]
         if changed:
             raise WebserviceException("The property %r is set already and cannot change." % changed[0])
-        return dict(self.properties, **_texts(added))
+        return dict(self.properties, **as_texts(added))
 
     def _patch(self, body, tags):
         from azureml._assets import patch_asset
-        self._take(self.workspace, patch_asset(self.workspace, "models", self.name, self.version, body, tags))
-
-
-def _body(workspace, description, properties, framework, framework_version, datasets, sample_input, sample_output,
-          resources):
-    if framework_version and not framework:
-        raise WebserviceException("model_framework_version needs model_framework, for example "
-                                  "Model.Framework.TENSORFLOW.")
-    body = {"description": description, "properties": _texts(properties), "framework": framework,
-            "framework_version": framework_version, "datasets": _dataset_pairs(workspace, datasets),
-            "sample_input_dataset_id": sample_input._saved(workspace).id if sample_input is not None else None,
-            "sample_output_dataset_id": sample_output._saved(workspace).id if sample_output is not None else None}
-    body.update(_resources(resources))
-    return body
-
-
-def _dataset_pairs(workspace, datasets):
-    return [[scenario, dataset._saved(workspace).id] for scenario, dataset in datasets or []]
+        with webservice_errors():
+            asset = patch_asset(self.workspace, "models", self.name, self.version, body, tags)
+        self._take(self.workspace, asset)
 
 
 def _dataset_of(workspace, dataset_id):
     return Dataset.get_by_id(workspace, dataset_id) if dataset_id else None
-
-
-def _resources(configuration):
-    if configuration is None:
-        return {}
-    return {"cpu": configuration.cpu, "memory_in_gb": configuration.memory_in_gb, "gpu": configuration.gpu}
-
-
-def _resources_of(body):
-    given = [body.get(name) for name in ("cpu", "memory_in_gb", "gpu")]
-    return ResourceConfiguration(*given) if any(value is not None for value in given) else None
 
 
 def _assets(workspace, name, latest=False):
@@ -287,24 +254,27 @@ def _assets(workspace, name, latest=False):
     return sorted(found, key=lambda asset: (asset["created_at"], asset["version"]), reverse=True)
 
 
+def _not_found(workspace, name, version, there):
+    versions = ", ".join(str(asset["version"]) for asset in reversed(there))
+    return WebserviceException("ModelNotFound: There is no model %r%s in workspace %r%s." % (
+        name, " with version %s" % version if version is not None else " as asked for" if there else "",
+        workspace.name, "; its versions are %s" % versions if there else ""), status_code=404)
+
+
 def _matching(assets, tags, properties, run_id, framework):
     return [asset for asset in assets
-            if _has(asset.get("tags") or {}, tags) and _has(asset["body"].get("properties") or {}, properties)
+            if has_all(asset.get("tags") or {}, tags) and has_all(asset["body"].get("properties") or {}, properties)
             and (run_id is None or asset["body"].get("run_id") == run_id)
             and (framework is None or asset["body"].get("framework") == framework)]
 
 
-def _has(present, wanted):
-    """Whether the mapping holds each wanted 'key' and ['key', 'value']."""
-    for one in [wanted] if isinstance(wanted, str) else wanted or []:
-        key, value = (one, None) if isinstance(one, str) else (one[0], str(one[1]) if len(one) > 1 else None)
-        if key not in present or (value is not None and present[key] != value):
-            return False
-    return True
-
-
-def _texts(mapping):
-    return {str(key): "" if value is None else str(value) for key, value in (mapping or {}).items()}
+def _deployed_path(model_name, version):
+    path = find_model(model_name, version)
+    if path is None:
+        known = ", ".join("%s:%s" % pair for pair in deployed())
+        raise ModelNotFoundException("The model %r%s is not deployed with this web service; it has %s." % (
+            model_name, ", version %s," % version if version is not None else "", known or "none"))
+    return path
 
 
 def _workspace_of_run(model_name):

@@ -6,14 +6,17 @@ from azureml.exceptions import UserErrorException
 ENCODINGS = {"utf8": "utf-8-sig", "utf8bom": "utf-8-sig", "iso88591": "iso-8859-1", "latin1": "iso-8859-1",
              "ascii": "ascii", "utf16": "utf-16", "utf32": "utf-32", "windows1252": "cp1252"}
 INVALID_LINES = ("error", "drop")
+LINES = "\n"
+"""The separator of files whose every line is one value."""
 
 
 def delimited_format(separator=",", header=True, encoding="utf8", infer_column_types=True, set_column_types=None,
                      include_path=False, partition_format=None, support_multi_line=False, empty_as_string=False,
                      path_glob=None):
     """UserErrorException for a value that no file can be read with."""
-    if not isinstance(separator, str) or len(separator) != 1 or separator in "\r\n\"\x00":
-        raise UserErrorException("separator must be one character such as ',' or '\\t', got %r." % (separator,))
+    if separator != LINES and (not isinstance(separator, str) or len(separator) != 1 or separator in "\r\"\x00"):
+        raise UserErrorException("separator must be one character such as ',' or '\\t', or '\\n' where a line is one "
+                                 "value, got %r." % (separator,))
     return dict(_any_format("delimited", set_column_types, include_path, partition_format, path_glob),
                 separator=separator, header=_header(header), encoding=_encoding(encoding),
                 infer_column_types=bool(infer_column_types), support_multi_line=bool(support_multi_line),

@@ -74,20 +74,6 @@ class Cluster(ComputeTarget):
         patch_asset(self.workspace, "computes", self.name, body=changes)
         self.refresh_state()
 
-    @classmethod
-    def _put(cls, workspace, name, body, tags):
-        """Store a target of this class, or change one that is there already; the object of it."""
-        from azureml._assets import create_asset, find_asset, patch_asset
-        present = find_asset(workspace, "computes", name)
-        if present is None:
-            create_asset(workspace, "computes", name, body, tags=tags)
-        elif present["body"].get("type") != body["type"]:
-            raise ComputeTargetException("The compute target %r is there already, as %s. Choose another name, or "
-                                         "remove that one first." % (name, present["body"].get("type")))
-        else:
-            patch_asset(workspace, "computes", name, body=body, tags=tags)
-        return cls(workspace, name)
-
     def _take(self, workspace, asset):
         super(Cluster, self)._take(workspace, asset)
         body = asset["body"]

@@ -1,8 +1,7 @@
 """Compute targets of Azure that Runyard has no counterpart for: configurable as in the original, refused when used."""
 from azureml._not_yet import not_yet_class
 from azureml.core.compute.compute import (
-    ComputeTarget, ComputeTargetAttachConfiguration, ComputeTargetProvisioningConfiguration,
-    ComputeTargetUpdateConfiguration)
+    ComputeTarget, ComputeTargetAttachConfiguration, ComputeTargetProvisioningConfiguration)
 
 
 class _Settings(object):
@@ -62,11 +61,6 @@ _ACCOUNT = ("resource_group", "account_name", "resource_id")
 _SSH = ("ssh_port", "password", "private_key_file", "private_key_passphrase")
 
 
-class _ClusterPurpose(object):
-    DEV_TEST = "DevTest"
-    FAST_PROD = "FastProd"
-
-
 AdlaCompute, DataLakeAnalyticsAttachConfiguration = _attached(
     "AdlaCompute", _PACKAGE + "adla", "DataLakeAnalyticsAttachConfiguration", _ACCOUNT)
 BatchCompute, BatchAttachConfiguration = _attached(
@@ -110,20 +104,5 @@ ComputeInstanceProvisioningConfiguration = _configuration(
 ComputeInstance = _compute("ComputeInstance", _PACKAGE + "computeinstance",
                            provision=ComputeInstanceProvisioningConfiguration)
 
-AksProvisioningConfiguration = _configuration(
-    "AksProvisioningConfiguration", ComputeTargetProvisioningConfiguration,
-    ("agent_count", "vm_size", "ssl_cname", "ssl_cert_pem_file", "ssl_key_pem_file", "location",
-     "vnet_resourcegroup_name", "vnet_name", "subnet_name", "service_cidr", "dns_service_ip", "docker_bridge_cidr",
-     "cluster_purpose", "load_balancer_type", "load_balancer_subnet"), _PACKAGE + "aks")
-AksCompute, AksAttachConfiguration = _attached(
-    "AksCompute", _PACKAGE + "aks", "AksAttachConfiguration",
-    ("resource_group", "cluster_name", "resource_id", "cluster_purpose", "load_balancer_type", "load_balancer_subnet"),
-    provision=AksProvisioningConfiguration, ClusterPurpose=_ClusterPurpose)
-AksUpdateConfiguration = _configuration(
-    "AksUpdateConfiguration", ComputeTargetUpdateConfiguration,
-    ("ssl_configuration", "load_balancer_type", "load_balancer_subnet"), _PACKAGE + "aks")
-
-SslConfiguration = not_yet_class("SslConfiguration", 4, _PACKAGE + "aks")
-SystemService = not_yet_class("SystemService", 4, _PACKAGE + "aks")
 ComputeInstanceStatus = not_yet_class("ComputeInstanceStatus", None, _PACKAGE + "computeinstance")
 KubernetesComputeStatus = not_yet_class("KubernetesComputeStatus", None, _PACKAGE + "kubernetescompute")

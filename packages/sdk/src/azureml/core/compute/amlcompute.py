@@ -1,6 +1,7 @@
 from azureml.core.compute._amlcompute_status import (  # noqa: F401
     AmlComputeNodeStateCounts, AmlComputeStatus, ScaleSettings)
 from azureml.core.compute._cluster import Cluster, check_scale
+from azureml.core.compute._storing import put_target
 from azureml.core.compute.compute import (  # noqa: F401
     MLC_COMPUTE_RESOURCE_ID_FMT, MLC_WORKSPACE_API_VERSION, ComputeTarget, ComputeTargetProvisioningConfiguration)
 from azureml.exceptions import ComputeTargetException
@@ -66,7 +67,7 @@ class AmlCompute(Cluster):
 
     @classmethod
     def _create(cls, workspace, name, configuration):
-        return cls._put(workspace, name, configuration._body(workspace), configuration.tags)
+        return put_target(cls, workspace, name, configuration._body(workspace), configuration.tags)
 
     def _take(self, workspace, asset):
         super(AmlCompute, self)._take(workspace, asset)

@@ -2,6 +2,7 @@
 import re
 
 from azureml.core.compute._cluster import Cluster, check_scale
+from azureml.core.compute._storing import put_target
 from azureml.core.compute.compute import ComputeTarget, ComputeTargetAttachConfiguration
 from azureml.exceptions import ComputeTargetException
 
@@ -46,7 +47,7 @@ class RayCompute(Cluster):
 
     @classmethod
     def _attach(cls, workspace, name, configuration):
-        return cls._put(workspace, name, configuration._body(workspace), configuration.tags)
+        return put_target(cls, workspace, name, configuration._body(workspace), configuration.tags)
 
     def _take(self, workspace, asset):
         super(RayCompute, self)._take(workspace, asset)

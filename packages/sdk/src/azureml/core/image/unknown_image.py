@@ -1,4 +1,16 @@
-from azureml._not_yet import not_yet_class
-from azureml.core.image.image import Image  # noqa: F401
+from azureml.core.image.image import Image
 
-UnknownImage = not_yet_class("UnknownImage", 4, "azureml.core.image")
+
+class UnknownImage(Image):
+    """An image of a flavor that this version of the SDK does not know: it can be listed, read and deleted."""
+
+    @staticmethod
+    def image_configuration():
+        raise NotImplementedError("Use ContainerImage.image_configuration(...).")
+
+    def run(self):
+        raise NotImplementedError("An image does not answer by itself here. Deploy it: "
+                                  "Webservice.deploy_from_image(workspace, name, image).")
+
+
+Image._types[None] = UnknownImage

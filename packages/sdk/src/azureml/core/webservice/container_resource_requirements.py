@@ -1,2 +1,17 @@
-from azureml.core.webservice._not_yet_classes import ContainerResourceRequirements  # noqa: F401
+from azureml.core.webservice._part import Part
 from azureml.exceptions import WebserviceException  # noqa: F401
+
+
+class ContainerResourceRequirements(Part):
+    """What one replica may use."""
+
+    _keys = (("cpu", "cpu"), ("memory_in_gb", "memoryInGB"), ("gpu", "gpu"), ("cpu_limit", "cpuLimit"),
+             ("memory_in_gb_limit", "memoryInGBLimit"))
+    _optional = ("gpu", "cpu_limit", "memory_in_gb_limit")
+
+    def __init__(self, cpu, memory_in_gb, gpu=None, cpu_limit=None, memory_in_gb_limit=None):
+        self.cpu = cpu
+        self.memory_in_gb = memory_in_gb
+        self.gpu = gpu
+        self.cpu_limit = cpu_limit
+        self.memory_in_gb_limit = memory_in_gb_limit

@@ -1,0 +1,45 @@
+"""Which Python and which packages a model was registered with, found without importing anything."""
+import os
+import sys
+
+_PACKAGES = {
+    "ScikitLearn": ("scikit-learn", "numpy", "scipy", "joblib", "pandas", "xgboost", "lightgbm", "catboost",
+                    "imbalanced-learn"),
+    "TensorFlow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "keras", "numpy"),
+    "TfKeras": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "keras", "numpy"),
+    "PyTorch": ("torch", "torchvision", "numpy"),
+    "Onnx": ("onnx", "onnxruntime", "numpy"),
+    "Chainer": ("chainer", "numpy"),
+}
+
+
+def client_facts(framework):
+    """{"python": minor version, "packages": {name: version}} of this process, for a model of that framework."""
+    wanted = _PACKAGES.get(framework, ())
+    return {"python": "%d.%d" % sys.version_info[:2], "packages": _installed(wanted) if wanted else {}}
+
+
+def _installed(names):
+    """Versions as the first folder of sys.path that has the package says: that is where it is imported from."""
+    wanted, found = {_comparable(name): name for name in names}, {}
+    for folder in sys.path:
+        for entry in _entries(folder):
+            stem, kind = os.path.splitext(entry)
+            if kind not in (".dist-info", ".egg-info"):
+                continue
+            name, _, version = stem.partition("-")
+            known = wanted.get(_comparable(name))
+            if known and version:
+                found.setdefault(known, version.split("-py")[0])
+    return found
+
+
+def _entries(folder):
+    try:
+        return os.listdir(folder or ".")
+    except OSError:  # a zip, or a path that is not there
+        return []
+
+
+def _comparable(name):
+    return name.lower().replace("_", "-").replace(".", "-")

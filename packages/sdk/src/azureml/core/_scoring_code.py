@@ -1,0 +1,122 @@
+"""The files of a scoring script: which they are, and how they get to the service."""
+import os
+
+from azureml._service import translated
+from azureml.exceptions import WebserviceException
+from runyard_sdk import snapshot
+from runyard_sdk.blobs import hashed, send_missing
+from runyard_sdk.errors import BlobsMissing, RunyardError
+
+_SENDING_ATTEMPTS = 3
+
+
+class ScoringFiles(object):
+    """Files as a deployment names them, and where their contents lie here."""
+
+    def __init__(self):
+        self.entries, self._path_by_hash = [], {}
+
+    def add_folder(self, folder, root):
+        """The whole folder, below `root`: ignore files do not count, links are followed."""
+        try:
+            taken = snapshot.take(folder, honours_ignore_files=False)
+        except RunyardError as error:
+            raise translated(error)
+        for path, sha256, size, mode in taken:
+            self._add(root + "/" + path, sha256, size, mode, os.path.join(folder, path))
+
+    def add_file(self, path, name):
+        sha256, size = hashed(path)
+        self._add(name, sha256, size, os.stat(path).st_mode & 0o777, path)
+
+    def send(self, client, sha256s):
+        send_missing(client, {sha256: self._path_by_hash[sha256] for sha256 in sha256s})
+
+    def send_all(self, client):
+        client.send_files([self._path_by_hash[entry[1]] for entry in self.entries])
+
+    def _add(self, name, sha256, size, mode, path):
+        self.entries.append([name, sha256, size, mode])
+        self._path_by_hash[sha256] = path
+
+
+class SourceOnDisk(object):
+    """The script of a web service that was deployed from this machine, as its files are now."""
+
+    def __init__(self, inference):
+        self._before = inference
+
+    @property
+    def has_changed(self):
+        return sorted(self._files().entries) != sorted(list(entry) for entry in self._before["files"])
+
+    def validate_configuration(self):
+        """It was valid when it was deployed; what it is now, its start tells."""
+
+    def _inference(self):
+        files = self._files()
+        return dict(self._before, files=files.entries), files
+
+    def _files(self):
+        return files_of(self._before["source_directory"], self._before["entry_script"])
+
+
+def files_of(source_directory, entry_script):
+    """Those of a whole source_directory, whose name stands first in entry_script; or of the script alone."""
+    files = ScoringFiles()
+    if "/" in entry_script:
+        files.add_folder(source_directory, entry_script.split("/")[0])
+    else:
+        files.add_file(os.path.join(source_directory, entry_script), entry_script)
+    return files
+
+
+def code_on_disk(inference):
+    """SourceOnDisk, or None where the script is not here."""
+    folder = (inference or {}).get("source_directory")
+    if not folder:
+        return None
+    whole = inference["entry_script"]
+    inside = whole.split("/", 1)[1] if "/" in whole else whole
+    return SourceOnDisk(inference) if os.path.isfile(os.path.join(folder, inside)) else None
+
+
+def send_with_code(client, code, body, send):
+    """Call `send` with the body and the code's `inference`, again once contents that the service lacks are sent."""
+    if code is None:
+        return send(body)
+    for attempt in range(_SENDING_ATTEMPTS):
+        inference, files = code._inference()
+        try:
+            return send(dict(body, inference=inference))
+        except BlobsMissing as error:
+            if attempt == _SENDING_ATTEMPTS - 1:
+                raise
+            files.send(client, error.facts["sha256"])
+
+
+def environment_object(environment, folder):
+    """The v1 object of an environment, without a registry's password, which everybody who sees the service would."""
+    from azureml._requirements import expanded
+    written = environment._to_object()
+    variables = environment.environment_variables or {}
+    written["environmentVariables"] = {str(name): str(value) for name, value in variables.items()}
+    registry = (written.get("docker") or {}).get("baseImageRegistry")
+    if registry:
+        registry["password"] = None
+    for package in ((written["python"].get("condaDependencies") or {}).get("dependencies") or []):
+        if isinstance(package, dict) and package.get("pip"):
+            package["pip"] = expanded([str(line) for line in package["pip"]], folder)
+    return written
+
+
+def check_script(argument, path):
+    """WebserviceException for what cannot be a scoring script: not there, not a module."""
+    if not os.path.isfile(path):
+        raise WebserviceException("%s %r is not there: no such file." % (argument, path))
+    name, extension = os.path.splitext(os.path.basename(path))
+    if extension != ".py":
+        raise WebserviceException("%s must be a Python file (.py), got %r." % (argument, path))
+    if not name.isidentifier():
+        raise WebserviceException("%s %r is imported as a module, so its name must be letters, digits and '_' and not "
+                                  "begin with a digit. Rename it." % (argument, os.path.basename(path)))

@@ -1,0 +1,102 @@
+"""Waiting for a deployment, and telling how it goes."""
+import sys
+import time
+
+from azureml._service import webservice_errors
+from azureml.core.webservice._records import get_record, has_ended, has_failed
+from azureml.exceptions import WebserviceException
+
+_DOT_SECONDS = 1.0
+_STREAMED_STEP = "environment"
+
+
+def wait_until_deployed(service, show_output=False, timeout_sec=None):
+    """Return when the newest revision answers; WebserviceException where it failed or the time is over."""
+    deadline = None if timeout_sec is None else time.time() + timeout_sec
+    record = get_record(service.workspace, service.name)
+    progress = _Progress(service) if show_output else None
+    while not has_ended(record):
+        left = _DOT_SECONDS if deadline is None else min(_DOT_SECONDS, deadline - time.time())
+        if left <= 0:
+            _finish(service, record, progress, "TimedOut")
+            raise WebserviceException("The web service %r is not deployed after %s seconds (timeout_sec), current "
+                                      "service state: %s%s. The deployment goes on; see get_logs()." % (
+                                          service.name, timeout_sec, record["state"], _during(record["step"])))
+        if progress:
+            progress.tell(record)
+        with webservice_errors():
+            record = service._client.get(service._path + "/wait", version=record["version"], timeout=left)
+    _finish(service, record, progress, "Failed" if has_failed(record) else "Succeeded")
+    if has_failed(record):
+        raise WebserviceException(failure_text(record))
+
+
+def failure_text(record):
+    """Why a deployment failed: cause, next step, traceback and the last lines of the log."""
+    error = record.get("error") or {"problem": "The service did not say why."}
+    text = "The deployment of web service %r failed%s, current service state: %s.\n%s" % (
+        record["name"], _during(error.get("step")), record["state"], error["problem"])
+    if error.get("hint"):
+        text += "\n" + error["hint"]
+    if record["revision"]:
+        text += "\nThe version that was deployed before answers on."
+    if error.get("traceback"):
+        text += "\n\n" + error["traceback"].strip()
+    if error.get("logs"):
+        text += "\n\nThe last lines of its log (all of it: service.get_logs()):\n" + error["logs"].rstrip()
+    return text
+
+
+def _during(step):
+    return " (step: %s)" % step if step else ""
+
+
+def _finish(service, record, progress, outcome):
+    service._take(service.workspace, record)
+    if progress:
+        progress.finish(record, outcome)
+
+
+class _Progress(object):
+    """The lines of v1, `Running.....` and the outcome; while an environment is built, what that says too."""
+
+    def __init__(self, service):
+        self._service = service
+        self._log_offset, self._told_notes, self._at_line_start = None, 0, True
+
+    def tell(self, record):
+        self._tell_notes(record)
+        if record["step"] == _STREAMED_STEP:
+            self._stream_log()
+        self._write("." if not self._at_line_start else "Running.")
+        self._at_line_start = False
+
+    def finish(self, record, outcome):
+        self._tell_notes(record)
+        if self._log_offset is not None:
+            self._stream_log()
+        self._write(("Running" if self._at_line_start else "") + "\n" + outcome + "\n")
+        self._write(self._service._finished_line(outcome) + "\n")
+
+    def _tell_notes(self, record):
+        for note in record["notes"][self._told_notes:]:
+            self._tell_lines(note + "\n")
+        self._told_notes = len(record["notes"])
+
+    def _stream_log(self):
+        with webservice_errors():
+            with self._service._client.open(self._service._path + "/logs", offset=self._log_offset or 0) as answer:
+                content = answer.read()
+                self._log_offset = int(answer.getheader("X-Runyard-Offset", 0))
+        if content:
+            self._tell_lines(content.decode("utf-8", "replace"))
+
+    def _tell_lines(self, text):
+        if not self._at_line_start:
+            self._write("\n")
+            self._at_line_start = True
+        self._write(text if text.endswith("\n") else text + "\n")
+
+    def _write(self, text):
+        sys.stdout.write(text)
+        sys.stdout.flush()
