@@ -20,6 +20,7 @@ def package_texts(spec: ServiceSpec, python_minor: str, lock: str) -> Mapping[st
         "package.json": json.dumps(_start(spec), indent=2, sort_keys=True) + "\n",
         "requirements.txt": "".join(f"{line}\n" for line in lock.split("\n") if line.strip()),
         ".dockerignore": "README.md\n**/__pycache__\n",
+        f"{APP}/.keep": "",  # the server's working folder, also where there is no code
     }
 
 
