@@ -10,13 +10,12 @@ from typing import Any
 
 GOLDEN = Path(__file__).parent / "golden"
 GROUPS = ("core", "environment", "runconfig", "compute", "auth", "estimators", "model", "exceptions", "data", "widgets",
-          "tensorboard", "hyperdrive")  # fmt: skip
+          "tensorboard", "hyperdrive", "webservice", "image(legacy)")  # fmt: skip
 LATER = (
-    "azureml.core.Image", "azureml.core.Webservice", "azureml.core.LinkedService", "azureml.core.PrivateEndPoint",
-    "azureml.core.model.InferenceConfig", "azureml.core.model.ModelPackage", "azureml.core.profile.",
-    "azureml.core.compute.Ad", "azureml.core.compute.Ak", "azureml.core.compute.B", "azureml.core.compute.Da",
+    "azureml.core.LinkedService", "azureml.core.PrivateEndPoint", "azureml.core.compute.Ad", "azureml.core.compute.B",
+    "azureml.core.compute.Da",
     "azureml.core.compute.ComputeInstance", "azureml.core.compute.Ds", "azureml.core.compute.H",
-    "azureml.core.compute.K", "azureml.core.compute.R", "azureml.core.compute.S", "azureml.core.compute.a",
+    "azureml.core.compute.K", "azureml.core.compute.R", "azureml.core.compute.S", "azureml.core.compute.adla",
     "azureml.core.compute.b", "azureml.core.compute.computeinstance", "azureml.core.compute.d",
     "azureml.core.compute.h", "azureml.core.compute.k", "azureml.core.compute.r", "azureml.core.compute.s",
     "azureml.data.Datacache", "azureml.data.azure_data_lake_datastore.AzureDataLakeDatastore",
@@ -26,7 +25,7 @@ LATER = (
     "azureml.data.stored_procedure", "azureml.train.hyperdrive.HyperDriveRun",
     "azureml.widgets.ParallelRunStepDetails",
 )  # fmt: skip
-KEPT_OF_COMPUTE = "azureml.core.compute.amlcompute."
+KEPT_OF_COMPUTE = ("azureml.core.compute.amlcompute.", "azureml.core.compute.aks.")
 """Classes whose names exist and whose members come with later parts are compared when those parts are built."""
 
 

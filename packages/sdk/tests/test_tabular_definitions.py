@@ -37,7 +37,7 @@ class Formats(unittest.TestCase):
         self.assertEqual(table(encoding=FileEncoding.WINDOWS1252)._format["encoding"], "windows1252")
 
     def test_wrong_settings_are_refused_by_name(self):
-        for settings, said in (({"separator": ",,"}, "separator"), ({"separator": "\n"}, "separator"),
+        for settings, said in (({"separator": ",,"}, "separator"), ({"separator": "\r"}, "separator"),
                                ({"header": "yes"}, "header"), ({"encoding": "klingon"}, "encoding"),
                                ({"set_column_types": {"a": "int"}}, "set_column_types"),
                                ({"set_column_types": {5: DataType.to_long()}}, "set_column_types"),

@@ -8,6 +8,7 @@ ENCODINGS = {"utf8": "utf-8-sig", "utf8bom": "utf-8-sig", "iso88591": "iso-8859-
 INVALID_LINES = ("error", "drop")
 LINES = "\n"
 """The separator of files whose every line is one value."""
+_QUOTES_AS_NEEDED, _QUOTES_ARE_TEXT = 0, 3  # csv.QUOTE_MINIMAL, csv.QUOTE_NONE
 
 
 def delimited_format(separator=",", header=True, encoding="utf8", infer_column_types=True, set_column_types=None,
@@ -21,6 +22,11 @@ def delimited_format(separator=",", header=True, encoding="utf8", infer_column_t
                 separator=separator, header=_header(header), encoding=_encoding(encoding),
                 infer_column_types=bool(infer_column_types), support_multi_line=bool(support_multi_line),
                 empty_as_string=bool(empty_as_string))
+
+
+def delimiter_and_quoting(form):
+    """How csv and pandas are told of the separator: of a line that is one value, quotes are part of that."""
+    return ("\x01", _QUOTES_ARE_TEXT) if form["separator"] == LINES else (form["separator"], _QUOTES_AS_NEEDED)
 
 
 def parquet_format(set_column_types=None, include_path=False, partition_format=None, path_glob=None):

@@ -4,9 +4,12 @@ from azureml.core._inference_config import older_environment, say_what_has_no_ef
 from azureml.core._scoring_code import ScoringFiles, check_script, environment_object
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.image.image import Asset, Image, ImageConfig, TargetRuntime  # noqa: F401
+from azureml.core.model import (  # noqa: F401
+    ARCHITECTURE_AMD64, SUPPORTED_CUDA_VERSIONS, UNDOCUMENTED_RUNTIMES, WEBAPI_IMAGE_FLAVOR)
 from azureml.exceptions import WebserviceException
 
-_FLAVOR = "WebApiContainer"
+DOCKER_IMAGE_HTTP_PORT = 5001
+DOCKER_IMAGE_TYPE = "Docker"
 _RUNTIMES = ("python", "python-slim")
 _WITHOUT_EFFECT = ("docker_file", "base_image", "base_image_registry", "cuda_version", "enable_gpu")
 
@@ -78,8 +81,8 @@ class ContainerImageConfig(ImageConfig):
             self._check_dependency(path)
 
     def build_create_payload(self, workspace, name, model_ids):
-        return {"models": list(model_ids), "inference": self._to_wire(workspace), "image_type": "Docker",
-                "image_flavor": _FLAVOR, "description": self.description, "creation_state": "Succeeded",
+        return {"models": list(model_ids), "inference": self._to_wire(workspace), "image_type": DOCKER_IMAGE_TYPE,
+                "image_flavor": WEBAPI_IMAGE_FLAVOR, "description": self.description, "creation_state": "Succeeded",
                 "properties": {str(key): str(value) for key, value in (self.properties or {}).items()}}
 
     def create_local_debug_payload(self, workspace, model_ids):
@@ -116,4 +119,4 @@ class ContainerImageConfig(ImageConfig):
             raise WebserviceException("dependencies names %r, which lies outside of the working folder." % path)
 
 
-Image._types[_FLAVOR] = ContainerImage
+Image._types[WEBAPI_IMAGE_FLAVOR] = ContainerImage

@@ -4,8 +4,12 @@ from azureml._filters import as_texts, has_all, keys_of
 from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
 from azureml.core.image._image_parts import Asset, TargetRuntime  # noqa: F401
-from azureml.core.model import Model
+from azureml.core.model import ARCHITECTURE_AMD64, Model  # noqa: F401
 from azureml.exceptions import WebserviceException
+
+UNKNOWN_IMAGE_FLAVOR = "Unknown"
+UNKNOWN_IMAGE_TYPE = "Unknown"
+MMS_SYNC_TIMEOUT_SECONDS = 80
 
 
 class Image(ABC):

@@ -2,7 +2,7 @@
 import re
 import warnings
 
-from azureml.data._tabular_format import ENCODINGS
+from azureml.data._tabular_format import ENCODINGS, delimiter_and_quoting
 from azureml.data._tables.conversion import converted, with_nulls_as_none
 from azureml.data._tables.first_rows import column_names, first_rows, not_in_encoding
 from azureml.data._tables.inference import inferred_type
@@ -89,10 +89,11 @@ class DelimitedReader(object):
     def _read_csv(self, pandas, path, skipped, rows):
         kinds = {name: str for name in self._names if not (self._is_read_as_number(name) or name in self._texts)}
         kinds[_SPARE], used = "category", self._used()
+        separator, quoting = delimiter_and_quoting(self._form)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.DtypeWarning)  # mixed columns are converted later
             return pandas.read_csv(
-                path, engine=self._engine, sep=self._form["separator"], header=None, skiprows=skipped, nrows=rows,
+                path, engine=self._engine, sep=separator, quoting=quoting, header=None, skiprows=skipped, nrows=rows,
                 names=self._names + ([] if used else [_SPARE]), dtype=kinds, usecols=used, keep_default_na=False,
                 na_values=[""], encoding=ENCODINGS[self._form["encoding"]].replace("utf-8-sig", "utf-8"))
 

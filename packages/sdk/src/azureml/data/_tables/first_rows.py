@@ -2,7 +2,7 @@
 import csv
 import sys
 
-from azureml.data._tabular_format import ENCODINGS
+from azureml.data._tabular_format import ENCODINGS, delimiter_and_quoting
 from azureml.data._tables.inference import SAMPLE_ROWS
 from azureml.data.dataset_error_handling import DatasetExecutionError
 
@@ -10,11 +10,12 @@ from azureml.data.dataset_error_handling import DatasetExecutionError
 def first_rows(path, form):
     """The header and first rows as lists of text, and how many blank lines stand before them."""
     from itertools import islice
+    delimiter, quoting = delimiter_and_quoting(form)
     previous = csv.field_size_limit(min(sys.maxsize, 2 ** 31 - 1))
     try:
         with opened_text(path, form) as stream:
             blank_lines, rows = 0, []
-            for row in islice(csv.reader(stream, delimiter=form["separator"]), SAMPLE_ROWS + 1000):
+            for row in islice(csv.reader(stream, delimiter=delimiter, quoting=quoting), SAMPLE_ROWS + 1000):
                 if row:
                     rows.append(row)
                 elif not rows:
