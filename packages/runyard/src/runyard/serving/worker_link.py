@@ -43,7 +43,7 @@ class InitFailure:
 class LinkOwner(Protocol):
     """Who started the worker: hears how it came up, that its end of the socket closed, and that it hangs."""
 
-    def ready(self, facts: WorkerFacts) -> None: ...
+    def became_ready(self, facts: WorkerFacts) -> None: ...
     def failed(self, failure: InitFailure) -> None: ...
     def closed(self, why: str) -> None: ...
     def hung(self, why: str) -> None: ...
@@ -109,7 +109,7 @@ class WorkerLink(asyncio.Protocol):
             self.answered(answers)
         elif kind == Kind.READY:
             self.facts = _worker_facts(json.loads(payload))
-            self._owner.ready(self.facts)
+            self._owner.became_ready(self.facts)
         elif kind == Kind.FAILED:
             self._owner.failed(_init_failure(json.loads(payload)))
         else:

@@ -1,0 +1,51 @@
+"""The gateway's side of its socket: one JSON line each way."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from runyard.errors import Json, RunyardError, to_wire
+from runyard.node.line_socket import socket_address
+from runyard.serving.names import GATEWAY_SOCKET
+
+_LONGEST_LINE = 1 << 20
+_LINE_SECONDS = 10.0
+
+Do = Callable[[str, Json], Awaitable[Json]]
+
+
+async def listen(home: Path, do: Do) -> asyncio.Server:
+    """Answer whoever connects: `do` gets the op and the whole request, and its errors of ours are told."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    (home / GATEWAY_SOCKET).unlink(missing_ok=True)
+    with socket_address(home, GATEWAY_SOCKET) as address:
+        opened.bind(address)
+    os.chmod(home / GATEWAY_SOCKET, 0o600)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A caller who went away is the caller's affair.
+        with suppress(OSError, TimeoutError, ValueError):
+            try:
+                async with asyncio.timeout(_LINE_SECONDS):
+                    line = await reader.readline()
+                answer = await _answer(line, do)
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+            finally:
+                writer.close()
+
+    return await asyncio.start_unix_server(serve, sock=opened, limit=_LONGEST_LINE, backlog=128)
+
+
+async def _answer(line: bytes, do: Do) -> Json:
+    try:
+        request = json.loads(line)
+        return await do(request["op"], request)
+    except RunyardError as error:
+        return {"error": to_wire(error)}
+    except (ValueError, KeyError, TypeError) as error:
+        return {"error": {"code": "invalid_argument", "problem": f"Not a request: {type(error).__name__}: {error}."}}

@@ -1,0 +1,115 @@
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from runyard.environments.durable import write_beside
+from runyard.errors import InvalidArgument, NotFound
+from runyard.model.web_services import ObservedService, ServiceSpec
+from runyard.serving.record_json import from_json, to_json
+
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
+_REVISION = re.compile(r"\.?r([0-9]+)(?:\.[^/]*)?")
+
+
+class ServiceFolder:
+    """What lies where for one web service, `services/ID/` of the home folder.
+
+    `spec.json` is written by the service, `state.json` by the gateway; whoever reads sees the old or the new one.
+    """
+
+    def __init__(self, home: Path, service_id: str) -> None:
+        if not _SAFE.fullmatch(service_id):
+            raise InvalidArgument(f"{service_id!r} is not the id of a web service.")
+        self.home, self.id = home, service_id
+        self.root = home / "services" / service_id
+        self.log = self.root / "log"
+
+    def exists(self) -> bool:
+        """Whether it has been applied and is not to go."""
+        return (self.root / "spec.json").exists() and not self.is_removed()
+
+    def is_removed(self) -> bool:
+        return (self.root / "removed").exists()
+
+    def revision(self, number: int) -> Path:
+        return self.root / f"r{number}"
+
+    def spec(self) -> ServiceSpec:
+        """Raises NotFound, or InvalidArgument where the file is none of ours."""
+        return from_json(ServiceSpec, self._read("spec.json"), "spec.json")
+
+    def write_spec(self, spec: ServiceSpec) -> bool:
+        """Durable when this returns. False when what lies there is newer: somebody has said something else since."""
+        self._make()
+        with self._locked():
+            with contextlib.suppress(NotFound, InvalidArgument):
+                if self.spec().generation > spec.generation:
+                    return False
+            write_beside(self.root / "spec.json", json.dumps(to_json(spec)).encode(), durable=True)
+        return True
+
+    def state(self) -> ObservedService | None:
+        """None before the gateway has said anything, or where the file cannot be read."""
+        try:
+            return from_json(ObservedService, self._read("state.json"), "state.json")
+        except (NotFound, InvalidArgument):
+            return None
+
+    def write_state(self, observed: ObservedService) -> None:
+        """Raises OSError when there is no room, or the folder has gone."""
+        if not self.root.is_dir():
+            raise FileNotFoundError(f"{self.root} has gone")
+        write_beside(self.root / "state.json", json.dumps(to_json(observed)).encode())
+
+    def mark_removed(self) -> None:
+        """Quiet when there is no such web service."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.root / "removed").touch(mode=0o600)
+
+    def delete(self) -> None:
+        """Gone for every reader at once; quiet when gone."""
+        leaving = self.root.with_name(f".gone-{self.id}")
+        shutil.rmtree(leaving, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.root.rename(leaving)
+        shutil.rmtree(leaving, ignore_errors=True)
+
+    def delete_revisions_but(self, kept: set[int]) -> None:
+        """Files of revisions that nobody runs any more, and what a killed gateway was laying out."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.root):
+                found = _REVISION.fullmatch(name)
+                if found and (name.startswith(".") or int(found[1]) not in kept):
+                    shutil.rmtree(self.root / name, ignore_errors=True)
+
+    def _make(self) -> None:
+        self.root.parent.mkdir(mode=0o700, exist_ok=True)
+        self.root.mkdir(mode=0o700, exist_ok=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _read(self, name: str) -> object:
+        try:
+            return json.loads((self.root / name).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"There is no web service {self.id!r}.") from None
+        except ValueError as error:
+            raise InvalidArgument(f"{self.root / name} is not JSON: {error}.") from None
+
+
+def service_folders(home: Path) -> list[ServiceFolder]:
+    """Every web service of this home that has a spec, those that are to go included."""
+    found = sorted(spec.parent.name for spec in (home / "services").glob("[!.]*/spec.json"))
+    return [ServiceFolder(home, name) for name in found if _SAFE.fullmatch(name)]

@@ -1,0 +1,157 @@
+"""The gateway: one process per home that answers for its web services, apart from the service.
+
+`python -m runyard.serving.gateway HOME [READY_FD]`
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from runyard.environments.durable import write_beside
+from runyard.errors import InvalidArgument, Json, NotFound
+from runyard.node.sdk_folder import ensure_sdk_folder
+from runyard.serving.control import listen
+from runyard.serving.folder import ServiceFolder, service_folders
+from runyard.serving.hosted_service import HostedService
+from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
+from runyard.serving.record_json import to_json
+from runyard.serving.version import gateway_version
+from runyard.serving.watch import Watch
+
+_IDLE_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 60.0
+
+
+def main(home: Path, ready_fd: int | None) -> int:
+    """Serve until asked to leave, or until there has been nothing to serve for some seconds."""
+    lock = os.open(home / GATEWAY_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return ANOTHER_GATEWAY
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(Gateway(home, ready_fd).serve())
+    return 0
+
+
+class Gateway:
+    def __init__(self, home: Path, ready_fd: int | None = None) -> None:
+        self._home, self._ready_fd, self._version = home, ready_fd, gateway_version()
+        self._services: dict[str, HostedService] = {}
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._leaving = asyncio.Event()
+
+    async def serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._leaving.set)
+        loop.add_signal_handler(signal.SIGINT, self._leaving.set)
+        self._sdk = await asyncio.to_thread(ensure_sdk_folder, self._home)
+        server = await listen(self._home, self._do)
+        self._sign_in()
+        try:
+            # What lives until the end need not be looked at again and again: that costs requests their time.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 50)
+            await asyncio.gather(*(self._take_up(folder) for folder in service_folders(self._home)))
+            await self._until_superfluous()
+        finally:
+            server.close()
+            await asyncio.gather(*(self._drop(service_id) for service_id in list(self._services)))
+            with contextlib.suppress(FileNotFoundError):
+                (self._home / GATEWAY_SOCKET).unlink()
+
+    def _sign_in(self) -> None:
+        facts = b'{"pid": %d, "version": "%s"}' % (os.getpid(), self._version.encode())
+        write_beside(self._home / GATEWAY_FACTS, facts)
+        if self._ready_fd is not None:
+            os.write(self._ready_fd, b"1")
+            os.close(self._ready_fd)
+
+    async def _until_superfluous(self) -> None:
+        """Until it is asked to leave, its home has gone, or it has had nothing to serve for a while."""
+        idle_seconds = 0.0
+        while not self._leaving.is_set() and (self._home / GATEWAY_LOCK).exists():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._leaving.wait()
+            idle_seconds = 0.0 if self._services or service_folders(self._home) else idle_seconds + _LOOK_SECONDS
+            if idle_seconds >= _IDLE_SECONDS:
+                return
+
+    async def _do(self, op: str, request: Json) -> Json:
+        if op == "status":
+            services = {name: service.observation.now.state.value for name, service in self._services.items()}
+            return {"pid": os.getpid(), "version": self._version, "services": services}
+        if op == "exit":
+            self._leaving.set()
+            return {}
+        folder = ServiceFolder(self._home, request["service"])
+        if op == "apply":
+            await self._take_up(folder)
+            return {}
+        if op == "remove":
+            await self._remove(folder)
+            return {}
+        service = self._services.get(folder.id)
+        if op == "wait":
+            if service is None:
+                return {"observed": None}
+            seconds = min(float(request["seconds"]), _LONGEST_WAIT_SECONDS)
+            return {"observed": to_json(await service.observation.after(int(request["version"]), seconds))}
+        if op == "metrics":
+            return {} if service is None else await asyncio.to_thread(service.metrics)
+        raise InvalidArgument(f"The gateway knows no op {op!r}.")
+
+    async def _take_up(self, folder: ServiceFolder) -> None:
+        """Begin with a web service, or hear that its spec has changed; one that is to go goes."""
+        if folder.is_removed():
+            await self._remove(folder)
+            return
+        async with self._turn(folder.id):
+            service = self._services.get(folder.id)
+            if service is not None:
+                await service.apply()
+                return
+            try:
+                service = HostedService(folder, self._sdk)
+            except (NotFound, InvalidArgument, OSError) as error:
+                print(f"{folder.root}: {error}", file=sys.stderr, flush=True)
+                return
+            self._services[folder.id] = service
+            self._watches[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
+            await service.resume()
+
+    async def _remove(self, folder: ServiceFolder) -> None:
+        folder.mark_removed()
+        async with self._turn(folder.id):
+            service = self._services.get(folder.id)
+            if service is not None:
+                self._watches.pop(folder.id).cancel()
+                await service.remove()
+                del self._services[folder.id]
+            else:
+                await asyncio.to_thread(folder.delete)
+        self._turns.pop(folder.id, None)
+
+    async def _drop(self, service_id: str) -> None:
+        async with self._turn(service_id):
+            self._watches.pop(service_id).cancel()
+            await self._services.pop(service_id).close()
+
+    def _turn(self, service_id: str) -> asyncio.Lock:
+        """What is asked for one web service happens one after another."""
+        return self._turns.setdefault(service_id, asyncio.Lock())
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -1,0 +1,274 @@
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from runyard.model.web_services import ServiceSpec, ServiceState, ServiceTrouble
+from runyard.serving.deployment import DeploymentFailed, failing_at, hold_environment, in_thread, prepare
+from runyard.serving.dispatch import Dispatcher
+from runyard.serving.folder import ServiceFolder
+from runyard.serving.front.endpoint import Endpoint
+from runyard.serving.log_file import ServiceLog
+from runyard.serving.observation import Observation
+from runyard.serving.port import open_service_port
+from runyard.serving.revision import Revision, find_revision
+from runyard.serving.workers.process import WorkerFailed
+from runyard.serving.workers.replicas import ReplicaSet
+from runyard.serving.workers.tree import kill_service_trees
+
+_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
+
+
+class HostedService:
+    """One web service in the gateway: brings what answers in line with its spec, and says how far it has come.
+
+    A revision answers until the next one is ready. One that fails leaves the older one as it was.
+    """
+
+    def __init__(self, folder: ServiceFolder, sdk: Path) -> None:
+        """Raises NotFound or InvalidArgument for a folder without a spec that can be read."""
+        self.spec = folder.spec()
+        self.folder, self._sdk = folder, sdk
+        self.log = ServiceLog(folder.log)
+        self.observation = Observation(folder)
+        self.dispatcher = Dispatcher(self.spec.limits)
+        self.active: ReplicaSet | None = None
+        """The revision that answers; None before the first is ready."""
+        self._held = ExitStack()
+        self._endpoint: Endpoint | None = None
+        self._deploying: asyncio.Task[None] | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._failure: ServiceTrouble | None = None
+        self._outage: ServiceTrouble | None = None
+        self._is_leaving = False
+
+    async def resume(self) -> None:
+        """Begin, or go on where an earlier gateway ended: the revision that answered then answers again."""
+        await in_thread(kill_service_trees, self.folder.home, self.folder.id)
+        seen = self.observation.now
+        revision = find_revision(self.folder, seen.revision) if seen.revision else None
+        if revision is not None:
+            await self._revive(revision)
+        if seen.failed_revision == self.spec.revision and (self.active is not None or not seen.revision):
+            self._failure = seen.trouble
+            self.publish(failed_revision=seen.failed_revision)
+        elif self.active is None or self.active.revision.number != self.spec.revision:
+            self._begin()
+
+    async def apply(self) -> None:
+        """Read the spec again and make it so. The same or an older one changes nothing."""
+        spec = self.folder.spec()
+        if spec.generation <= self.spec.generation:
+            return
+        seen, self.spec = self.spec, spec
+        if spec.revision != seen.revision:
+            self._begin()
+        else:
+            await self._reconfigure()
+
+    async def remove(self) -> None:
+        """Its port no longer answers, its processes end and its folder goes."""
+        self.publish(state=ServiceState.DELETING)
+        await self._leave(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
+        await in_thread(kill_service_trees, self.folder.home, self.folder.id)
+        await in_thread(self.folder.delete)
+
+    async def close(self) -> None:
+        """The gateway leaves: what was taken is answered, the workers end, and the folder stays."""
+        await self._leave(_LEAVING_DRAIN_SECONDS, "The gateway is leaving.")
+
+    def metrics(self) -> dict[str, Any]:
+        return {**self.dispatcher.metrics(), "replicas": self.active.metrics() if self.active else []}
+
+    @property
+    def is_deploying(self) -> bool:
+        return self._deploying is not None and not self._deploying.done()
+
+    async def ensure_port(self) -> None:
+        """Open the port of a revision that answers where that was not possible before."""
+        if self._endpoint is not None or self.active is None or self._is_leaving:
+            return
+        try:
+            with failing_at("port"):
+                await self._open_port(self.spec)
+            self._outage = None
+        except DeploymentFailed as failure:
+            self._outage = failure.trouble
+        self.publish()
+
+    def publish(self, **fields: Any) -> None:
+        """Say how things are, and let the port say it."""
+        active, is_up = self.active, self._endpoint is not None
+        facts = active.facts if active else None
+        said: dict[str, Any] = {
+            "generation": self.spec.generation,
+            "revision": active.revision.number if active else 0,
+            "state": self._state(),
+            "step": self.observation.now.step if self.is_deploying else "",
+            "trouble": self._outage or self._failure,
+            "port": self._endpoint.port if self._endpoint else self.observation.now.port,
+            "replicas": active.ready if active and is_up else 0,
+            "wanted_replicas": active.wanted if active else self.spec.scale.least,
+            "notes": facts.notes if facts else (),
+            "schema": facts.schema if facts else {},
+        }
+        self.observation.change(**{**said, **fields})
+        if self._endpoint is not None:
+            self._endpoint.set_health(*self._health())
+
+    def _state(self) -> ServiceState:
+        if self.is_deploying:
+            return ServiceState.TRANSITIONING
+        if self.active is None:
+            return ServiceState.FAILED
+        return ServiceState.HEALTHY if self.active.ready and self._endpoint else ServiceState.UNHEALTHY
+
+    def _health(self) -> tuple[ServiceState, str]:
+        """What requests hear: they wait for a worker that is being replaced, not for one that fails to start."""
+        if self.active is None:
+            return ServiceState.TRANSITIONING, f"Web service {self.spec.name!r} is being deployed."
+        if self._outage is not None and self._outage.step != "running":
+            return ServiceState.UNHEALTHY, self._outage.problem
+        return ServiceState.HEALTHY, ""
+
+    def _begin(self) -> None:
+        """Deploy what the spec asks for; a deployment that goes on is given up."""
+        earlier, self._deploying = self._deploying, None
+        self._failure = None
+        self._deploying = asyncio.get_running_loop().create_task(self._deploy(earlier, self.spec))
+        self._tell_step("files")
+
+    async def _deploy(self, earlier: asyncio.Task[None] | None, spec: ServiceSpec) -> None:
+        if earlier is not None:
+            earlier.cancel()
+            await asyncio.wait({earlier})
+        try:
+            await self._bring_up(spec)
+        except (DeploymentFailed, WorkerFailed) as failure:
+            await self._fail(spec, failure.trouble)
+        except Exception as error:  # whatever it is, a deployment has an end, and whoever waits for it hears it
+            problem = f"The gateway failed: {type(error).__name__}: {error}."
+            await self._fail(spec, ServiceTrouble(problem, "See gateway.log in the home folder.", "running"))
+            raise
+
+    async def _bring_up(self, spec: ServiceSpec) -> None:
+        with failing_at("port"):
+            await self._open_port(spec)
+        self.dispatcher.reconfigure(spec.limits)
+        revision = await prepare(self.folder, spec, self.log, self._tell_step)
+        held = await hold_environment(self.folder.home, revision)
+        self._tell_step("init")
+        fresh = self._replica_set(revision)
+        try:
+            await fresh.preflight()
+            before = self.active.ready if self.active else 0
+            fresh.resize(max(spec.scale.least, min(before, spec.scale.most)))
+            await fresh.wait_for(min(before, fresh.wanted), spec.limits.init_seconds)
+        except BaseException:
+            await fresh.stop(drain_seconds=0)
+            held.close()
+            raise
+        self._swap(fresh, held)
+
+    def _swap(self, fresh: ReplicaSet, held: ExitStack) -> None:
+        old, old_held = self.active, self._held
+        self.active, self._held, self._outage = fresh, held, None
+        self._is_over()
+        fresh.join(self.dispatcher)
+        self.log.say(
+            f"Revision {fresh.revision.number} answers on port {self._endpoint.port if self._endpoint else 0}."
+        )
+        self.publish()
+        task = asyncio.get_running_loop().create_task(self._retire(old, old_held))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+
+    def _is_over(self) -> None:
+        """This deployment has come to its end, unless another has taken its place."""
+        if self._deploying is asyncio.current_task():
+            self._deploying = None
+
+    async def _retire(self, old: ReplicaSet | None, held: ExitStack) -> None:
+        if old is not None:
+            await old.stop()
+        held.close()
+        if not self.is_deploying:
+            await in_thread(self.folder.delete_revisions_but, {self.active.revision.number if self.active else 0})
+
+    async def _fail(self, spec: ServiceSpec, trouble: ServiceTrouble) -> None:
+        self._failure = trouble
+        self._is_over()
+        self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {trouble.problem} {trouble.hint}")
+        if self.active is None and self._endpoint is not None:
+            endpoint, self._endpoint = self._endpoint, None
+            await endpoint.close(0)
+        self.publish(failed_revision=spec.revision)
+
+    async def _revive(self, revision: Revision) -> None:
+        try:
+            self._held = await hold_environment(self.folder.home, revision)
+        except DeploymentFailed:
+            return  # its environment has gone: the deployment makes it anew
+        self.active = self._replica_set(revision)
+        self._outage = ServiceTrouble("The gateway was started again; its workers are starting.", "", "running")
+        self.active.join(self.dispatcher)
+        self.active.resize(self.spec.scale.least)
+        await self.ensure_port()
+
+    async def _reconfigure(self) -> None:
+        """Keys, limits and bounds of scale change under the workers that are there."""
+        self.dispatcher.reconfigure(self.spec.limits)
+        if self.active is not None:
+            self.active.limits = self.spec.limits
+            self.active.resize(max(self.spec.scale.least, min(self.active.wanted, self.spec.scale.most)))
+        try:
+            if self._endpoint is not None:
+                with failing_at("port"):
+                    await self._open_port(self.spec)
+        except DeploymentFailed as failure:
+            self._outage = failure.trouble
+        self.publish()
+
+    async def _open_port(self, spec: ServiceSpec) -> None:
+        """The port of the spec, or the one that it had; an open one goes on with the new spec."""
+        old = self._endpoint
+        if old is not None and spec.port in (0, old.port):
+            await old.reconfigure(spec)
+            return
+        known = self.observation.now.port
+        self._endpoint = await open_service_port(self.folder.home, spec, known, self.dispatcher)
+        if old is not None:
+            await old.close()
+        self.publish()
+
+    def _replica_set(self, revision: Revision) -> ReplicaSet:
+        found = ReplicaSet(self.folder, revision, self.log, self._sdk, limits=self.spec.limits, changed=lambda _: None)
+        found.changed = lambda trouble: self._replicas_changed(found, trouble)
+        return found
+
+    def _replicas_changed(self, replicas: ReplicaSet, trouble: ServiceTrouble | None) -> None:
+        if replicas is self.active and not self._is_leaving:
+            if self._outage is None or self._outage.step != "port":
+                self._outage = None if replicas.ready else trouble or self._outage
+            self.publish()
+
+    def _tell_step(self, step: str) -> None:
+        self.publish(step=step)
+
+    async def _leave(self, drain_seconds: float, why: str) -> None:
+        self._is_leaving = True
+        if self._deploying is not None:
+            self._deploying.cancel()
+            await asyncio.wait({self._deploying})
+        self.dispatcher.close(why)
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            await endpoint.close(drain_seconds)
+        if self.active is not None:
+            await self.active.stop(drain_seconds=drain_seconds)
+        if self._retiring:
+            _, late = await asyncio.wait(self._retiring, timeout=drain_seconds)
+            for task in late:
+                task.cancel()
+        self._held.close()
+        self.log.close()

@@ -1,0 +1,95 @@
+"""The log of a web service: its workers append to it, its oldest part is dropped, and offsets stay what they were.
+
+What is dropped becomes a hole: the file's length and the places of its bytes do not change, so nobody who appends or
+reads meanwhile notices.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runyard.environments.durable import write_beside
+
+MOST_BYTES = 64 << 20
+_KEPT_BYTES = 32 << 20
+_PIECE_BYTES = 1 << 16
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+
+
+class ServiceLog:
+    """The gateway's own lines, and the descriptor that workers append by."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def say(self, text: str) -> None:
+        """A line of ours. A full disk loses it and does no more harm."""
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with contextlib.suppress(OSError):
+            os.write(self._fd, f"{at} Runyard: {text}\n".encode("utf-8", "replace"))
+
+    def end(self) -> int:
+        """The offset behind its last byte."""
+        return os.fstat(self._fd).st_size
+
+    def since(self, offset: int, most_lines: int) -> str:
+        """The last lines that were written from `offset` on."""
+        return _text(os.pread(self._fd, _PIECE_BYTES, max(offset, self.end() - _PIECE_BYTES)), most_lines)
+
+    def drop_oldest(self, most_bytes: int = MOST_BYTES, kept_bytes: int = _KEPT_BYTES) -> None:
+        """When it is larger than `most_bytes`, keep about `kept_bytes`, from the start of a line."""
+        end, dropped = self.end(), dropped_bytes(self._path)
+        if end - dropped <= most_bytes:
+            return
+        start = _line_start(self._fd, end - kept_bytes)
+        write_beside(_facts_file(self._path), json.dumps({"dropped": start}).encode())
+        _libc.fallocate(self._fd, _PUNCH_HOLE | _KEEP_SIZE, 0, start)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
+    """Bytes from there on, at most `limit`, and the offset behind them. A negative offset counts from the end; what
+    was dropped is left out."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return b"", max(0, offset)
+    try:
+        end = os.fstat(fd).st_size
+        start = max(end + offset if offset < 0 else offset, dropped_bytes(path))
+        data = os.pread(fd, max(0, min(limit, end - start)), start)
+        return data, start + len(data)
+    finally:
+        os.close(fd)
+
+
+def dropped_bytes(path: Path) -> int:
+    try:
+        return int(json.loads(_facts_file(path).read_bytes())["dropped"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _facts_file(path: Path) -> Path:
+    return path.with_name("log.json")
+
+
+def _line_start(fd: int, offset: int) -> int:
+    """Where the first line from there on begins."""
+    found = os.pread(fd, _PIECE_BYTES, offset).find(b"\n")
+    return offset if found < 0 else offset + found + 1
+
+
+def _text(data: bytes, most_lines: int) -> str:
+    return "\n".join(data.decode("utf-8", "replace").splitlines()[-most_lines:])

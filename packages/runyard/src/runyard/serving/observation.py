@@ -1,0 +1,46 @@
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from runyard.model.web_services import ObservedService, ServiceState
+from runyard.serving.folder import ServiceFolder
+
+_NOTHING_YET = ObservedService(version=0, generation=0, revision=0, state=ServiceState.TRANSITIONING)
+
+
+class Observation:
+    """What the gateway says of one web service: kept in its folder, and told to those who wait for news."""
+
+    def __init__(self, folder: ServiceFolder) -> None:
+        self._folder = folder
+        self.now = folder.state() or _NOTHING_YET
+        self._is_written = True
+        self._changed = asyncio.Event()
+
+    def change(self, **fields: Any) -> None:
+        """Nothing happens where all is as it was."""
+        changed = replace(self.now, **fields)
+        if changed == self.now:
+            return
+        self.now = replace(changed, version=self.now.version + 1, changed_at=datetime.now(UTC))
+        self._is_written = False
+        self.write()
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def write(self) -> None:
+        """Write what is not yet on disk. A full disk leaves it for the next time."""
+        if not self._is_written:
+            with suppress(OSError):
+                self._folder.write_state(self.now)
+                self._is_written = True
+
+    async def after(self, version: int, seconds: float) -> ObservedService:
+        """As it is once its version is above that one, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.now.version <= version:
+                    await self._changed.wait()
+        return self.now

@@ -1,0 +1,148 @@
+"""One revision of a web service on this disk: its files laid out, its interpreter known."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from runyard.blobs.files import FileBlobStore
+from runyard.environments.durable import write_beside
+from runyard.errors import InvalidArgument, Json, NotFound
+from runyard.model.web_services import Scorer, ServedModel, ServiceSpec
+from runyard.node.code import place_files
+from runyard.ports.environments import BuiltEnvironment
+from runyard.serving.folder import ServiceFolder
+from runyard.serving.record_json import from_json, to_json
+
+_FACTS = "revision.json"
+_APP, _MODELS = "azureml-app", "azureml-models"
+
+
+@dataclass(frozen=True)
+class LaidModel:
+    name: str
+    version: int
+    path: str
+    """Absolute: the one file of the model, or the folder that all of its files lie in."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """All that its workers are started with: it can be started again when the spec has moved on."""
+
+    number: int
+    service: str
+    scorer: Scorer
+    models: tuple[LaidModel, ...]
+    python: str
+    environment_key: str = ""
+    entry_script: str = ""
+    framework_version: str = ""
+    requests_at_once: int = 1
+    variables: Mapping[str, str] = field(default_factory=dict)
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """Variables of whoever deployed it."""
+    path_variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def app_root(folder: ServiceFolder, number: int) -> Path:
+    return folder.revision(number) / _APP
+
+
+def models_root(folder: ServiceFolder, number: int) -> Path:
+    return folder.revision(number) / _MODELS
+
+
+def find_revision(folder: ServiceFolder, number: int) -> Revision | None:
+    """One that was prepared before and whose files still lie there."""
+    try:
+        body = json.loads((folder.revision(number) / _FACTS).read_bytes())
+        return from_json(Revision, body, _FACTS)
+    except (OSError, ValueError, InvalidArgument):
+        return None
+
+
+def lay_files(folder: ServiceFolder, spec: ServiceSpec) -> None:
+    """Bring the files of the spec's revision to its folder; nothing is done where they lie there already.
+
+    They are copies: a worker may write to them. Raises NotFound for a blob that is missing, OSError for a disk.
+    """
+    if folder.revision(spec.revision).is_dir():
+        return
+    beside = Path(tempfile.mkdtemp(prefix=f".r{spec.revision}.", dir=folder.root))
+    try:
+        blobs = FileBlobStore(folder.home / "blobs")
+        (beside / _APP).mkdir()
+        (beside / _MODELS).mkdir()
+        place_files(spec.code, beside / _APP, blobs, _nowhere_else)
+        for model in spec.models:
+            place_files(model.files, beside / _MODELS / _folder_of(model), blobs, _nowhere_else)
+        _link_models(beside / _APP)
+        os.rename(beside, folder.revision(spec.revision))
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
+    """Write down what the files and the environment came to; from here on it is found."""
+    root = models_root(folder, spec.revision)
+    made = Revision(
+        number=spec.revision,
+        service=spec.name,
+        scorer=spec.scorer,
+        models=tuple(LaidModel(model.name, model.version, str(_path_of(root, model))) for model in spec.models),
+        python=str(built.python),
+        environment_key=built.key,
+        entry_script=spec.entry_script,
+        framework_version=spec.framework_version,
+        requests_at_once=spec.scale.requests_at_once,
+        variables=dict(spec.variables),
+        inherited=dict(spec.build_variables),
+        path_variables=dict(built.path_variables),
+    )
+    write_beside(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(made)).encode())
+    return made
+
+
+def start_facts(folder: ServiceFolder, revision: Revision) -> Json:
+    """What a worker is told first."""
+    return {
+        "scorer": revision.scorer.value,
+        "service": revision.service,
+        "entry_script": revision.entry_script,
+        "app_root": str(app_root(folder, revision.number)),
+        "models_root": str(models_root(folder, revision.number)),
+        "models": [to_json(model) for model in revision.models],
+        "requests_at_once": revision.requests_at_once,
+        "framework_version": revision.framework_version,
+    }
+
+
+def _folder_of(model: ServedModel) -> Path:
+    if not model.name or "/" in model.name or "\0" in model.name or model.name in (".", ".."):
+        raise InvalidArgument(f"{model.name!r} cannot be the name of a model.")
+    return Path(model.name, str(model.version))
+
+
+def _path_of(root: Path, model: ServedModel) -> Path:
+    """As Model.get_model_path has it: a model that is one file is that file."""
+    folder = root / _folder_of(model)
+    paths = [entry.path for entry in model.files]
+    return folder / (paths[0] if len(paths) == 1 else os.path.commonpath(paths) if paths else "")
+
+
+def _link_models(app: Path) -> None:
+    """Older scripts look for azureml-models in their working folder."""
+    if not os.path.lexists(app / _MODELS):
+        os.symlink(f"../{_MODELS}", app / _MODELS)
+
+
+def _nowhere_else() -> NoReturn:
+    raise NotFound(
+        "Files of the web service are missing in the home folder.",
+        hint="Register the model again, or deploy the code again.",
+    )

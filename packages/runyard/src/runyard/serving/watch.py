@@ -1,0 +1,79 @@
+"""What must be looked at again and again while a web service answers: memory, load, its log, its port."""
+
+import asyncio
+from typing import Protocol
+
+from runyard.model.web_services import ServiceSpec
+from runyard.serving.dispatch import Dispatcher
+from runyard.serving.log_file import ServiceLog
+from runyard.serving.observation import Observation
+from runyard.serving.workers.memory import machine_limit_bytes
+from runyard.serving.workers.process import WorkerProcess
+from runyard.serving.workers.replicas import ReplicaSet
+from runyard.serving.workers.scaling import Autoscale
+
+_CALM_SECONDS, _TENSE_SECONDS = 1.0, 0.1
+_TENSE_SHARE = 0.5
+"""A worker that holds so much of its limit is looked at more often."""
+_LOG_SECONDS = 5.0
+
+
+class Watched(Protocol):
+    spec: ServiceSpec
+    log: ServiceLog
+    dispatcher: Dispatcher
+    observation: Observation
+    active: ReplicaSet | None
+
+    async def ensure_port(self) -> None: ...
+    def publish(self) -> None: ...
+
+
+class Watch:
+    def __init__(self, service: Watched) -> None:
+        self._service = service
+        self._autoscale = Autoscale()
+        self._loop = asyncio.get_running_loop()
+        self._scaled_at = self._tidied_at = self._loop.time()
+        self._machine_limit = machine_limit_bytes()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        pace = _CALM_SECONDS
+        while True:
+            await asyncio.sleep(pace)
+            pace = _TENSE_SECONDS if await self._watch_memory() else _CALM_SECONDS
+            if self._loop.time() - self._scaled_at >= self._service.spec.scale.refresh_seconds:
+                self._scaled_at = self._loop.time()
+                self._scale()
+            if self._loop.time() - self._tidied_at >= _LOG_SECONDS:
+                self._tidied_at = self._loop.time()
+                await asyncio.to_thread(self._service.log.drop_oldest)
+                self._service.observation.write()
+                await self._service.ensure_port()
+
+    async def _watch_memory(self) -> bool:
+        """Kill workers that hold more than they may; whether any is near that."""
+        active = self._service.active
+        workers = active.workers() if active else []
+        limit = self._service.spec.limits.memory_bytes or self._machine_limit
+        held = await asyncio.to_thread(_measured, workers)
+        for worker, size in zip(workers, held, strict=True):
+            if size > limit:
+                worker.kill(f"The worker held {size >> 20} MB of memory, more than its limit of {limit >> 20} MB.")
+        return any(size > limit * _TENSE_SHARE for size in held)
+
+    def _scale(self) -> None:
+        active, scale = self._service.active, self._service.spec.scale
+        if active is None or scale.most <= scale.least:
+            return
+        dispatcher = self._service.dispatcher
+        wanted = self._autoscale.wanted(scale, active.wanted, dispatcher.utilization, dispatcher.depth)
+        if wanted != active.wanted:
+            self._service.log.say(f"{wanted} replicas instead of {active.wanted}.")
+            active.resize(wanted)
+            self._service.publish()
+
+
+def _measured(workers: list[WorkerProcess]) -> list[int]:
+    return [worker.measure() for worker in workers]

@@ -1,0 +1,197 @@
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import socket
+from functools import partial
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+
+from runyard.model.web_services import ServiceTrouble
+from runyard.node.processes import die_with_parent, out_of_memory_kills, prefer_for_out_of_memory
+from runyard.node.stacks import stack_of
+from runyard.serving.folder import ServiceFolder
+from runyard.serving.log_file import ServiceLog
+from runyard.serving.revision import Revision, app_root, start_facts
+from runyard.serving.worker_link import InitFailure, WorkerFacts, WorkerLink
+from runyard.serving.workers.memory import cpu_seconds, peak_bytes, resident_bytes, tree_of
+from runyard.serving.workers.tree import kill_worker_tree
+from runyard.serving.workers.variables import worker_variables
+
+_EOF_SECONDS = 0.5
+"""A child of the script may hold the worker's end of the socket open."""
+_EXIT_SECONDS = 2.0
+_LAST_LINES = 30
+_numbers = itertools.count(1)
+
+
+class WorkerFailed(Exception):
+    """It did not become ready; `trouble` has the words for the user."""
+
+    def __init__(self, trouble: ServiceTrouble) -> None:
+        super().__init__(trouble.problem)
+        self.trouble = trouble
+
+
+class WorkerProcess:
+    """One worker, from its start to the end of all that it has started.
+
+    `ready` becomes its facts or WorkerFailed; `died` the cause of its end in words; `ended` is done once nothing that
+    it started is left either.
+    """
+
+    def __init__(self, folder: ServiceFolder, revision: Revision, log: ServiceLog, sdk: Path) -> None:
+        self._folder, self._revision, self._log, self._sdk = folder, revision, log, sdk
+        self._loop = asyncio.get_running_loop()
+        self.name = f"{folder.id}/{os.getpid()}.{next(_numbers)}"
+        self.link = WorkerLink(self, requests_at_once=revision.requests_at_once)
+        self.ready: asyncio.Future[WorkerFacts] = self._loop.create_future()
+        self.died: asyncio.Future[str] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.pid, self.peak_bytes = 0, 0
+        self._told: InitFailure | None = None
+        self._why, self._is_leaving, self._is_dumping = "", False, False
+        self._closed, self._dead = asyncio.Event(), asyncio.Event()
+        self._log_start, self._kernel_kills = log.end(), out_of_memory_kills()
+
+    def start(self) -> None:
+        """Raises OSError when it cannot be started at all. Its end is noticed from here on."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = self._spawn(theirs)
+        except OSError:
+            ours.close()
+            raise
+        self.pid = self._process.pid
+        prefer_for_out_of_memory(self.pid)
+        self._life = self._loop.create_task(self._live(ours))
+
+    async def finish(self, grace_seconds: float) -> None:
+        """Close its socket, so that it ends by itself, kill it after the grace, and return when none of it is left."""
+        self._is_leaving = True
+        self.link.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._dead.wait()
+        self.kill("The worker was asked to end.")
+        await asyncio.shield(self.ended)
+
+    def kill(self, why: str) -> None:
+        """End it with all that it started. `why` becomes the cause that others hear."""
+        if not self._dead.is_set():
+            self._why = self._why or why
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    async def kill_with_stack(self, why: str) -> None:
+        """As `kill`, once what it is doing has been written to the log; that takes two seconds at most."""
+        self._why = self._why or why
+        if self._is_dumping or self._dead.is_set():
+            return
+        self._is_dumping = True
+        stack = await asyncio.to_thread(stack_of, self.pid)
+        self._log.say(f"{self._why} What worker {self.pid} was doing:\n{stack.rstrip()}")
+        self.kill(why)
+
+    def measure(self) -> int:
+        """Bytes that its tree holds now; the peak is remembered."""
+        held = resident_bytes(tree_of(self.pid))
+        self.peak_bytes = max(self.peak_bytes, held, peak_bytes(self.pid))
+        return held
+
+    def usage(self) -> dict[str, object]:
+        """As the metrics of a web service show it."""
+        return {
+            "pid": self.pid,
+            "requests": self.link.requests_answered,
+            "memory_bytes": self.measure(),
+            "peak_memory_bytes": self.peak_bytes,
+            "cpu_seconds": cpu_seconds(tree_of(self.pid)),
+        }
+
+    def last_lines(self) -> str:
+        """What was written to the log since it started."""
+        return self._log.since(self._log_start, _LAST_LINES)
+
+    # What the link tells:
+
+    def became_ready(self, facts: WorkerFacts) -> None:
+        if not self.ready.done():
+            self.ready.set_result(facts)
+
+    def failed(self, failure: InitFailure) -> None:
+        self._told = failure
+
+    def closed(self, why: str) -> None:
+        self._closed.set()
+
+    def hung(self, why: str) -> None:
+        self._dump = self._loop.create_task(self.kill_with_stack(why))
+
+    def _spawn(self, theirs: socket.socket) -> "Popen[bytes]":
+        return Popen(
+            [self._revision.python, "-m", "runyard_sdk.scoring.worker", str(theirs.fileno())],
+            stdin=DEVNULL,
+            stdout=self._log.fileno(),
+            stderr=self._log.fileno(),
+            cwd=app_root(self._folder, self._revision.number),
+            env=worker_variables(self._folder, self._revision, self._sdk, self.name),
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )
+
+    async def _live(self, ours: socket.socket) -> None:
+        exited = self._loop.create_task(self._exit())
+        transport, _ = await self._loop.create_unix_connection(lambda: self.link, sock=ours)
+        self.link.start(start_facts(self._folder, self._revision))
+        closed = self._loop.create_task(self._closed.wait())
+        await asyncio.wait((exited, closed), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((exited,), timeout=_EXIT_SECONDS if not self._is_leaving else None)
+        if not exited.done():
+            self.kill("The worker closed its connection.")
+            await exited
+        # Answers that it had written before its end are read first.
+        await asyncio.wait((closed,), timeout=_EOF_SECONDS)
+        transport.abort()
+        self._settle(exited.result())
+        await asyncio.to_thread(kill_worker_tree, self._folder.home, self.name)
+        self.ended.set_result(None)
+
+    async def _exit(self) -> int:
+        pidfd, gone = os.pidfd_open(self.pid), asyncio.Event()
+        try:
+            self._loop.add_reader(pidfd, gone.set)
+            await gone.wait()
+        finally:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        self._dead.set()
+        return self._process.wait()
+
+    def _settle(self, code: int) -> None:
+        """Tell those who wait for it that it has ended."""
+        self._why = self._why or self._cause(code)
+        if not self.ready.done():
+            self.ready.set_exception(WorkerFailed(self._init_trouble()))
+            self.ready.exception()  # nobody need wait for it
+        if not self._is_leaving:
+            self._log.say(f"Worker {self.pid}: {self._why}")
+        self.link.lost(self._why)
+        self.died.set_result(self._why)
+
+    def _cause(self, code: int) -> str:
+        if code == -signal.SIGKILL and out_of_memory_kills() > self._kernel_kills:
+            return "The kernel killed the worker because memory ran out."
+        if code < 0:
+            return f"The worker was ended by {signal.Signals(-code).name}."
+        return f"The worker ended with exit code {code}."
+
+    def _init_trouble(self) -> ServiceTrouble:
+        told = self._told
+        if told is not None:
+            return ServiceTrouble(told.problem, told.hint, "init", told.traceback, self.last_lines())
+        problem = f"{self._why} That was before init() was done."
+        return ServiceTrouble(problem, "Its last lines say more.", "init", "", self.last_lines())

@@ -1,0 +1,132 @@
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from runyard.model.web_services import ServiceTrouble, ServingLimits
+from runyard.serving.dispatch import Dispatcher
+from runyard.serving.worker_link import WorkerFacts
+from runyard.serving.workers.process import WorkerFailed, WorkerProcess
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_GOOD_SECONDS = 60.0
+_EXIT_SECONDS = 5.0
+
+MakeWorker = Callable[[], WorkerProcess]
+
+
+class ReplicaOwner(Protocol):
+    """Hears of each change of a replica."""
+
+    limits: ServingLimits
+
+    def replica_changed(self, trouble: ServiceTrouble | None) -> None: ...
+
+
+async def first_worker(make: MakeWorker, init_seconds: float) -> WorkerProcess:
+    """Start one and wait until it is ready. Raises WorkerFailed, when nothing of it is left."""
+    worker = make()
+    try:
+        worker.start()
+    except OSError as error:
+        raise WorkerFailed(_not_started(error)) from error
+    try:
+        await become_ready(worker, init_seconds)
+    except BaseException:
+        await worker.finish(0)
+        raise
+    return worker
+
+
+async def become_ready(worker: WorkerProcess, init_seconds: float) -> WorkerFacts:
+    """Its facts. Raises WorkerFailed when its init() fails or does not end in time."""
+    try:
+        async with asyncio.timeout(init_seconds):
+            return await asyncio.shield(worker.ready)
+    except TimeoutError:
+        problem = f"init() did not end within {init_seconds:.0f} s."
+        await worker.kill_with_stack(problem)
+        hint = "Its stack is in the log. Load less in init(), or look for what it waits for."
+        raise WorkerFailed(ServiceTrouble(problem, hint, "init", "", worker.last_lines())) from None
+
+
+class Replica:
+    """A place for a worker: whenever the one in it ends, another is started, after pauses that grow.
+
+    While a dispatcher is set, ready workers join it.
+    """
+
+    def __init__(self, make: MakeWorker, owner: ReplicaOwner, worker: WorkerProcess | None = None) -> None:
+        self._make, self._owner, self.worker = make, owner, worker
+        self.dispatcher: Dispatcher | None = None
+        self.is_ready = worker is not None
+        self.restarts = 0
+        self._pause = 0.0
+        self._is_stopping = False
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    @property
+    def state(self) -> str:
+        if self._is_stopping:
+            return "ending"
+        return "ready" if self.is_ready else "starting"
+
+    def join(self, dispatcher: Dispatcher) -> None:
+        """From now on its worker answers requests of that queue."""
+        self.dispatcher = dispatcher
+        if self.is_ready and self.worker is not None:
+            dispatcher.join(self.worker.link)
+
+    async def stop(self, drain_seconds: float) -> None:
+        """Take nothing new, answer what was taken, then end. Returns when no process of it is left."""
+        self._is_stopping = True
+        worker = self.worker
+        if worker is not None:
+            if self.dispatcher is not None and self.is_ready:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(drain_seconds):
+                        await self.dispatcher.retire(worker.link)
+            await worker.finish(_EXIT_SECONDS if self.is_ready else 0)
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _keep(self) -> None:
+        while not self._is_stopping:
+            started_at = asyncio.get_running_loop().time()
+            trouble = await self._live()
+            if self._is_stopping:
+                return
+            self.is_ready, self.worker = False, None
+            self.restarts += 1
+            lived = asyncio.get_running_loop().time() - started_at
+            self._pause = 0.0 if lived > _GOOD_SECONDS else self._pause
+            self._owner.replica_changed(trouble)
+            await asyncio.sleep(self._pause)
+            self._pause = min(_LONGEST_PAUSE_SECONDS, self._pause * 2 or _FIRST_PAUSE_SECONDS)
+
+    async def _live(self) -> ServiceTrouble:
+        """One worker, from before its start to its end; why it ended."""
+        try:
+            if self.worker is None:
+                self.worker = self._make()
+                self.worker.start()
+                await become_ready(self.worker, self._owner.limits.init_seconds)
+                self.is_ready = True
+                if self.dispatcher is not None:
+                    self.dispatcher.join(self.worker.link)
+                self._owner.replica_changed(None)
+            cause = await asyncio.shield(self.worker.died)
+        except WorkerFailed as failure:
+            return failure.trouble
+        except OSError as error:
+            return _not_started(error)
+        return ServiceTrouble(cause, "Another worker is being started.", "running", "", self.worker.last_lines())
+
+
+def _not_started(error: OSError) -> ServiceTrouble:
+    return ServiceTrouble(
+        f"A worker could not be started: {error.strerror or error}.",
+        "Deploy again, so that its files and its environment are made anew.",
+        "init",
+    )
