@@ -23,9 +23,12 @@ class Answer(object):
 
 
 class Worker(object):
-    """Files below a new folder: azureml-app/ (`code`) and azureml-models/ (`models`: path to text)."""
+    """Files below a new folder: azureml-app/ (`code`) and azureml-models/ (`models`: path to text).
 
-    def __init__(self, code, entry_script="score.py", models=None, served=(), python=sys.executable, path=(), **facts):
+    It has the standard library alone, unless `python` names an interpreter whose packages it is to have.
+    """
+
+    def __init__(self, code, entry_script="score.py", models=None, served=(), python=None, **facts):
         self.folder = os.path.realpath(tempfile.mkdtemp())
         self.app_root = os.path.join(self.folder, "azureml-app")
         self.models_root = os.path.join(self.folder, "azureml-models")
@@ -35,12 +38,13 @@ class Worker(object):
         self._log = open(os.path.join(self.folder, "log"), "wb")
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE_SECONDS)
-        variables = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": self.folder,
-                     "PYTHONPATH": os.pathsep.join((SOURCE,) + tuple(path)),
-                     "PYTHONPYCACHEPREFIX": os.path.join(self.folder, "cache")}
+        variables = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": self.folder, "PYTHONPATH": SOURCE}
+        if "PYTHONPYCACHEPREFIX" in os.environ:
+            variables["PYTHONPYCACHEPREFIX"] = os.environ["PYTHONPYCACHEPREFIX"]
         self.process = subprocess.Popen(
-            [python, "-m", "runyard_sdk.scoring.worker", str(theirs.fileno())], pass_fds=[theirs.fileno()],
-            cwd=self.app_root, env=variables, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+            ([python] if python else [sys.executable, "-S"]) + ["-m", "runyard_sdk.scoring.worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()], cwd=self.app_root, env=variables, stdin=subprocess.DEVNULL, stdout=self._log,
+            stderr=self._log)
         theirs.close()
         self._stream = self.socket.makefile("rb")
         self.send(b"S", json.dumps(dict({

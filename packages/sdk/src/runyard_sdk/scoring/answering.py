@@ -5,7 +5,7 @@ from runyard_sdk.scoring.answers import Refused, Unanswerable, failure, refusal
 from runyard_sdk.scoring.failure import log_exception, one_line
 from runyard_sdk.scoring.output import flush_output
 
-LARGEST_ANSWER = 1 << 30
+LARGEST_ANSWER = 512 << 20
 
 
 def answer_all(scorer, requests):

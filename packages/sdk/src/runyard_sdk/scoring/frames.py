@@ -9,6 +9,7 @@ _ANSWER = struct.Struct(">IHIII")
 _ONE_ANSWER = struct.Struct(">IcHIHIII")
 _FIXED_OF_ONE = 1 + _COUNT.size + _ANSWER.size
 _USUAL_BUFFER = 1 << 16
+_MOST_TOGETHER = 64 << 20
 _LONGEST_MICROSECONDS = (1 << 32) - 1
 
 
@@ -86,9 +87,9 @@ def encode_json(kind, value):
 
 
 def encode_answers(answered):
-    """An `A` frame of [(id, (status, headers, body), microseconds)]."""
-    if len(answered) == 1:
-        return _encode_one(*answered[0])
+    """[(id, (status, headers, body), microseconds)] in an `A` frame; large ones have a frame each."""
+    if len(answered) == 1 or sum(len(answer[2]) for _, answer, _ in answered) > _MOST_TOGETHER:
+        return b"".join([_encode_one(*one) for one in answered])
     parts = []
     for id, (status, headers, body), microseconds in answered:
         head = _encode_head(headers)
