@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from runyard.lifecycle import service_status, start_service, stop_service
-from runyard.node.agent_socket import ask_agent
+from runyard.node.line_socket import ask_socket
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
 pytest_plugins = ["tests.leftovers"]
-AGENT_SECONDS = 15.0
+ENDING_SECONDS = 15.0
 _numbers = itertools.count(1)
 
 
@@ -46,7 +46,7 @@ def client(service: dict[str, Any]) -> WireClient:
 
 
 def end_home(folder: Path) -> None:
-    """Stop the service and the agent of a home. A service that does not answer is killed."""
+    """Stop the service, the gateway and the agent of a home. A service that does not answer is killed."""
     facts = service_status(folder)
     if facts is not None:
         try:
@@ -54,13 +54,18 @@ def end_home(folder: Path) -> None:
         except Exception:
             os.kill(int(facts["pid"]), signal.SIGKILL)
             raise
-    ends_at = time.monotonic() + AGENT_SECONDS
-    while _has_agent(folder) and time.monotonic() < ends_at:  # one that is just starting does not listen yet
+    _dismiss(folder, b"runyard.serving.gateway", "gateway.sock")
+    _dismiss(folder, b"runyard.node.agent", "agent.sock")
+
+
+def _dismiss(home: Path, program: bytes, socket: str) -> None:
+    ends_at = time.monotonic() + ENDING_SECONDS
+    while _runs(home, program) and time.monotonic() < ends_at:  # one that is just starting does not listen yet
         with contextlib.suppress(OSError, ValueError):
-            ask_agent(folder, {"op": "exit"})
+            ask_socket(home, socket, {"op": "exit"})
         time.sleep(0.02)
 
 
-def _has_agent(home: Path) -> bool:
-    command = b"runyard.node.agent\0" + os.fsencode(home) + b"\0"
+def _runs(home: Path, program: bytes) -> bool:
+    command = program + b"\0" + os.fsencode(home) + b"\0"
     return any(command in next(words_of(pid), b"") for pid in pids())

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from runyard.engines.ray.site import RaySite
+from runyard.foundation import SystemClock
 from runyard.model.nodes import NodeState
 from runyard.model.runs import RunId
 from runyard.planning.vm_sizes import BUILT_IN
 from runyard.testing.engine_suite import EngineDesk, eventually, on_nodes
-from runyard.wiring import SystemClock
 from tests.engines.ray_cluster import RayCluster, ray_cluster
 from tests.node.recording_service import RecordingService
 

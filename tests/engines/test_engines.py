@@ -9,6 +9,7 @@ import pytest
 from runyard.engines.local import LocalEngine
 from runyard.engines.local_pool import LocalPool
 from runyard.engines.ray.site import RaySite
+from runyard.foundation import SystemClock
 from runyard.model.nodes import Node
 from runyard.node.attempt import AttemptFolder
 from runyard.node.processes import identify
@@ -17,7 +18,6 @@ from runyard.ports.engine import Site
 from runyard.stores.sql import open_stores
 from runyard.testing.engine_suite import EngineDesk, EngineSuite, eventually, kill
 from runyard.testing.records import a_workspace
-from runyard.wiring import SystemClock
 from tests.engines.ray_cluster import RayCluster
 from tests.node.recording_service import RecordingService
 

@@ -11,9 +11,9 @@ import pytest
 from runyard.engines.ray.attaching import check_address
 from runyard.engines.ray.site import RaySite
 from runyard.errors import EngineError
+from runyard.foundation import SystemClock
 from runyard.planning.vm_sizes import BUILT_IN
 from runyard.testing.engine_suite import GOES_ON, EngineDesk, eventually, on_nodes
-from runyard.wiring import SystemClock
 from tests.engines.ray_cluster import RayCluster
 from tests.node.recording_service import RecordingService
 

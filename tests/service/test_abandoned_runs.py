@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from runyard.errors import StorageFull
+from runyard.foundation import SystemClock
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
 from runyard.services.abandoned import CAUSE, AbandonedRuns
 from runyard.services.journals import Journals
 from runyard.stores.sql import Stores, open_stores
 from runyard.testing.records import a_run, a_workspace
-from runyard.wiring import SystemClock
 from runyard_sdk.interactive import Claim
 
 RUN = RunId("run")

@@ -68,11 +68,11 @@ def test_a_model_of_odd_files_is_refused(client, models, files):
 
 
 def test_a_change_merges_and_a_null_removes(client, models):
-    body = {"files": [], "description": "old", "framework": "x"}
+    body = {"files": [], "description": "old", "cpu": 2}
     client.post(models, {"name": "change", "body": body, "tags": {"a": "1", "b": "2"}})
-    changed = client.patch(f"{models}/change", {"body": {"description": "new", "framework": None}, "tags": {"a": None}})
+    changed = client.patch(f"{models}/change", {"body": {"description": "new", "cpu": None}, "tags": {"a": None}})
     assert changed["body"]["description"] == "new"
-    assert "framework" not in changed["body"]
+    assert "cpu" not in changed["body"]
     assert changed["tags"] == {"b": "2"}
 
 

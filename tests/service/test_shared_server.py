@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from runyard.errors import AccessDenied, InvalidArgument
+from runyard.foundation import lay_foundation
 from runyard.model.data import StoreAccess
 from runyard.services.data.datasets import NewDataset
 from runyard.services.data.datastores import NewDatastore
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings, read_settings
-from runyard.wiring import Data, build_data, lay_foundation
+from runyard.wiring import Data, build_data
 
 WEB = {"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]}
 Serve = Callable[..., Data]

@@ -37,6 +37,13 @@ def is_loopback(host: str) -> bool:
     return host in LOOPBACK_NAMES or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
+def check_host(host: str, setting: str) -> str:
+    """A name or an address to listen on. Raises InvalidArgument naming the setting."""
+    if not (_is_address(host) or _HOST_NAME.fullmatch(host)):
+        raise InvalidArgument(f"{setting} is {host!a}, which is no name or address of a machine.")
+    return host
+
+
 def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 from runyard.errors import InvalidArgument
 from runyard.listen_settings import LOOPBACK_NAMES, Listen, allows_plain, is_loopback, listen_settings
 from runyard.model.data import StoreAccess
+from runyard.model.web_services import Listening
 from runyard.operator_stores import operator_store
+from runyard.web_service_settings import web_service_settings
 
 MB = 1024 * 1024
 GB = 1024 * MB
@@ -63,6 +65,7 @@ class Settings:
     """The largest file that is read from the web; None means the defaults of NetworkRules."""
     network_variables: Mapping[str, str] = field(default_factory=dict)
     """The service's own proxies and certificates."""
+    web_services: Listening = field(default_factory=Listening)
 
     @property
     def store_url(self) -> str:
@@ -100,6 +103,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         refuse_changed_data=_choice(variables, "RUNYARD_CHANGED_DATA", ("warn", "refuse")) == "refuse",
         max_file_bytes=int(_number(variables, "RUNYARD_MAX_FILE_BYTES", 0)) or None,
         network_variables=network_variables(variables),
+        web_services=web_service_settings(variables),
     )
     allowed = _choice(variables, "RUNYARD_ALLOW_PRIVATE_ADDRESSES", ("1" if found.is_loopback else "0", "0", "1"))
     return replace(found, allow_private_addresses=allowed == "1")

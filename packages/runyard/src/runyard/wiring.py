@@ -1,35 +1,28 @@
 """The one place that builds everything."""
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
 from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
-from runyard.engines.gpus import find_gpus
 from runyard.engines.ray.attaching import check_address
 from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.cache import prune
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
 from runyard.environments.uv import UvEnvironments
+from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services
 from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
-from runyard.ports.blobs import BlobStore, LogStore
-from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
-from runyard.ports.stores import RunStore
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
-from runyard.services.attempt_fence import AttemptFence
 from runyard.services.computes import ComputeKind, Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import DatasetRules, Datasets
@@ -41,53 +34,32 @@ from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
 from runyard.services.data.store_files import StoreFiles
+from runyard.services.dataset_lines import DatasetLines
 from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
-from runyard.services.kinds import EnvironmentKind, ModelKind
+from runyard.services.kinds import EnvironmentKind, ImageKind, ModelKind
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
-from runyard.services.notifier import Notifier
-from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.model_lineage import ModelLineages
 from runyard.services.overview import Overviews
+from runyard.services.packaging import Packages
 from runyard.services.places import Places
+from runyard.services.profiling import Profiles
 from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
-from runyard.services.tokens import Tokens
 from runyard.services.upkeep import Cache, Upkeep
 from runyard.services.workspaces import Workspaces
+from runyard.serving.host import LocalServiceHost
 from runyard.settings import Settings
-from runyard.stores.sql import Stores, open_stores
 from runyard.transfers import BlockCache, cache_limit
+from runyard.wiring_web_services import Serving, build_serving
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-
-class SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-@dataclass(frozen=True)
-class Foundation:
-    """What services and controller both stand on."""
-
-    settings: Settings
-    stores: Stores
-    runs: RunStore
-    logs: LogStore
-    blobs: BlobStore
-    tokens: Tokens
-    fence: AttemptFence
-    notifier: Notifier
-    clock: Clock
 
 
 @dataclass(frozen=True)
@@ -99,27 +71,10 @@ class Platform:
     sites: KnownSites
 
     def close(self) -> None:
+        self.services.service_keeper.stop()
         self.controller.stop()
         self.sites.close()
         self.foundation.stores.close()
-
-
-def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
-    """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
-    home, notifier = settings.home, Notifier()
-    stores = open_stores(settings.store_url)
-    fence = AttemptFence(stores.runs)
-    return Foundation(
-        settings=settings,
-        stores=stores,
-        runs=NotifyingRunStore(stores.runs, notifier, fence),
-        logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
-        blobs=FileBlobStore(home / "blobs"),
-        tokens=Tokens(owner_token),
-        fence=fence,
-        notifier=notifier,
-        clock=SystemClock(),
-    )
 
 
 def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
@@ -139,7 +94,8 @@ def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
     data = build_data(base, workspaces)
     controller = build_controller(base, places, data.outputs)
-    services = build_services(base, places, controller, workspaces, data)
+    serving = build_serving(base, workspaces, data.vault, LocalServiceHost(settings.home))
+    services = build_services(base, places, controller, workspaces, data, serving)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
@@ -156,7 +112,7 @@ def build_controller(base: Foundation, places: Places, outputs: Outputs) -> Cont
         tokens=base.tokens,
         environments=lambda variables: UvEnvironments(home / "environments", variables),
         knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
-        gpus=find_gpus(),
+        gpus=base.gpus,
         outputs=outputs,
     )
     journals = Journals(base.runs, base.stores.metrics, base.clock)
@@ -207,7 +163,9 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     )
 
 
-def build_services(base: Foundation, places: Places, mover: RunMover, workspaces: Workspaces, data: Data) -> Services:
+def build_services(
+    base: Foundation, places: Places, mover: RunMover, workspaces: Workspaces, data: Data, serving: Serving
+) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = home / "attempts"
     environments = Environments(base.runs, stores.assets, base.blobs, clock)
@@ -217,6 +175,8 @@ def build_services(base: Foundation, places: Places, mover: RunMover, workspaces
     metrics = Metrics(base.runs, stores.metrics)
     logs = Logs(base.runs, base.logs)
     ranks = Ranks(base.runs, stores.parts, base.logs)
+    packages = _packages(base, workspaces, serving)
+    assets = Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover, serving))
     return Services(
         workspaces=workspaces,
         submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, places, mover, clock),
@@ -228,7 +188,7 @@ def build_services(base: Foundation, places: Places, mover: RunMover, workspaces
         files=files,
         blobs=Blobs(base.blobs, attempts=attempts),
         snapshots=snapshots,
-        assets=Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover)),
+        assets=assets,
         computes=Computes(stores.assets, places),
         environments=environments,
         datastores=data.datastores,
@@ -238,7 +198,16 @@ def build_services(base: Foundation, places: Places, mover: RunMover, workspaces
         outputs=data.outputs,
         lineage=data.lineage,
         secrets=Secrets(data.vault, workspaces),
-        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(home, environments)),
+        web_services=serving.services,
+        service_records=serving.records,
+        service_keys=serving.keys,
+        service_keeper=serving.keeper,
+        model_lineages=ModelLineages(assets, stores.assets, base.runs, data.lineage),
+        packages=packages,
+        profiles=Profiles(
+            stores.assets, workspaces, serving.host, serving.blueprints.plan, DatasetLines(data.datasets).read
+        ),
+        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(base, environments, serving, packages)),
         overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,
@@ -250,14 +219,32 @@ def build_services(base: Foundation, places: Places, mover: RunMover, workspaces
     )
 
 
-def _caches(home: Path, kept: Environments) -> dict[str, Cache]:
+def _packages(base: Foundation, workspaces: Workspaces, serving: Serving) -> Packages:
+    home = base.settings.home
+    return Packages(
+        home,
+        base.stores.assets,
+        workspaces,
+        base.blobs,
+        base.clock,
+        serving.blueprints.plan,
+        lambda variables: UvEnvironments(home / "environments", variables),
+    )
+
+
+def _caches(base: Foundation, kept: Environments, serving: Serving, packages: Packages) -> dict[str, Cache]:
     """What `runyard gc` may remove by its age alone."""
+    home = base.settings.home
     environments = home / "environments"
     return {
         "data-cache": lambda older_than: _prune_blocks(home / "data-cache", older_than),
-        "environments": lambda older_than: prune(environments, older_than=older_than),
+        "environments": lambda older_than: prune(
+            environments, older_than=older_than, wanted=serving.environments_in_use()
+        ),
         "environments/wheels": lambda older_than: CompiledWheels(environments, {}).prune(older_than),
         "environment-locks": kept.prune,
+        "services": serving.leftovers.remove,
+        "packages": packages.prune,
     }
 
 
@@ -270,14 +257,16 @@ def _prune_blocks(folder: Path, older_than: timedelta) -> list[str]:
 
 
 def _asset_rules(
-    base: Foundation, data: Data, files: RunFiles, places: Places, mover: RunMover
+    base: Foundation, data: Data, files: RunFiles, places: Places, mover: RunMover, serving: Serving
 ) -> dict[AssetKind, KindRules]:
-    """Secrets have no rules here: they go by their own routes alone."""
+    """Secrets and web services have no rules here: they go by their own routes alone."""
+    assets = base.stores.assets
     return {
-        AssetKind.MODEL: ModelKind(files, base.blobs),
+        AssetKind.MODEL: ModelKind(files, base.blobs, assets),
+        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image),
         AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetRules(),
-        AssetKind.DATASTORE: DatastoreRules(base.stores.assets, data.vault, data.stores),
+        AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores),
         AssetKind.COMPUTE: ComputeKind(
             base.stores.nodes, base.runs, places, mover, lambda address: check_address(base.settings.home, address)
         ),

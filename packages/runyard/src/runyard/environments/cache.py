@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,12 +41,20 @@ def list_built(root: Path) -> list[CachedEnvironment]:
     return sorted(found, key=lambda environment: environment.last_used_at)
 
 
-def prune(root: Path, *, keep: int = 0, older_than: timedelta = timedelta(0), now: datetime | None = None) -> list[str]:
-    """Remove environments unused for `older_than`, but not the `keep` most recent, nor one that a run holds or a
-    builder fills. Leftovers of killed builders go too. Locks stay: the same spec gives the same versions again."""
+def prune(
+    root: Path,
+    *,
+    keep: int = 0,
+    older_than: timedelta = timedelta(0),
+    now: datetime | None = None,
+    wanted: Collection[str] = (),
+) -> list[str]:
+    """Remove environments unused for `older_than`, but not the `keep` most recent, nor those of the `wanted` keys, nor
+    one that a run holds or a builder fills. Leftovers of killed builders go too. Locks stay: the same spec gives the
+    same versions again."""
     moment = now or datetime.now(UTC)
     built = list_built(root)
-    spared = {environment.key for environment in built[max(0, len(built) - keep) :]}
+    spared = set(wanted) | {environment.key for environment in built[max(0, len(built) - keep) :]}
     spared |= {environment.key for environment in built if moment - environment.last_used_at < older_than}
     return [
         folder.key for folder in _folders(root) if folder.key not in spared and _removed(folder, moment - older_than)

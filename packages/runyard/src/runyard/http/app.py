@@ -19,10 +19,12 @@ from runyard.http.routes import (
     datastores,
     environments,
     history,
+    packaging,
     page,
     runs,
     secrets,
     service,
+    web_services,
     workspaces,
 )
 from runyard.listen_settings import is_named
@@ -47,6 +49,9 @@ ROUTERS = (
     datastore_files.many,
     datastores.router,
     assets.router,
+    web_services.router,
+    web_services.lineage,
+    packaging.router,
     secrets.router,
     environments.router,
 )

@@ -21,8 +21,11 @@ from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
+from runyard.services.model_lineage import ModelLineages
 from runyard.services.notifier import Notifier
 from runyard.services.overview import Overviews
+from runyard.services.packaging import Packages
+from runyard.services.profiling import Profiles
 from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
@@ -30,6 +33,10 @@ from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep
+from runyard.services.web_services.keeping import ServiceKeeper
+from runyard.services.web_services.keys import ServiceKeys
+from runyard.services.web_services.records import ServiceRecords
+from runyard.services.web_services.web_services import WebServices
 from runyard.services.workspaces import Workspaces
 
 
@@ -57,6 +64,13 @@ class Services:
     outputs: Outputs
     lineage: Lineage
     secrets: Secrets
+    web_services: WebServices
+    service_records: ServiceRecords
+    service_keys: ServiceKeys
+    service_keeper: ServiceKeeper
+    model_lineages: ModelLineages
+    packages: Packages
+    profiles: Profiles
     upkeep: Upkeep
     overviews: Overviews
     mover: RunMover

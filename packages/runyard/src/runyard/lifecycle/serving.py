@@ -134,6 +134,9 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         platform.services.store_files.forget_incoming()
         sweep_left(home)
         platform.controller.start()
+        platform.services.packages.fail_interrupted()
+        platform.services.profiles.fail_interrupted()
+        platform.services.service_keeper.start()
         write_private(home / "port", str(port))
         server.run(
             platform.app,

@@ -16,6 +16,7 @@ from runyard.errors import RunyardError
 from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux
 from runyard.node.agent_socket import ask_agent
+from runyard.node.line_socket import ask_socket
 from runyard.version import WIRE
 
 START_SECONDS = 60.0
@@ -50,7 +51,8 @@ def start_service(home: Path, keep: bool) -> Facts:
 
 
 def stop_service(home: Path) -> bool:
-    """Stop it and wait until it is gone, its node agent too unless runs need that. False when none was running."""
+    """Stop it and wait until it is gone, its node agent too unless runs need that. False when none was running.
+    Web services go on answering."""
     facts = service_status(home)
     if facts is None:
         return False
@@ -62,6 +64,14 @@ def stop_service(home: Path) -> bool:
         time.sleep(LOOK_AGAIN_SECONDS)
     _dismiss_idle_agent(home)
     return True
+
+
+def answering_services(home: Path) -> int:
+    """How many web services this home's gateway looks after, whether the service runs or not."""
+    try:
+        return len(ask_socket(home, "gateway.sock", {"op": "status"})["services"])
+    except (OSError, ValueError, KeyError):
+        return 0
 
 
 @contextmanager

@@ -31,7 +31,8 @@ class KindRules(Protocol):
     def stored(self, asset: Asset) -> None:
         """Called after each write."""
 
-    def before_delete(self, asset: Asset) -> None: ...
+    def before_delete(self, asset: Asset, version: int | None) -> None:
+        """`asset` is the latest of its name; that version of it is to go, or with None all."""
 
     def deleted(self, asset: Asset) -> None: ...
 
@@ -108,7 +109,7 @@ class Assets:
         there = self._find_latest(workspace, asset_kind, name)
         if there is None:
             return
-        rules.before_delete(there)
+        rules.before_delete(there, version)
         self._assets.delete(workspace, asset_kind, name, version)
         rules.deleted(there)
 

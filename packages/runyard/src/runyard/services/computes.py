@@ -52,7 +52,7 @@ class ComputeKind(PlainKind):
     def stored(self, asset: Asset) -> None:
         self._mover.wake()
 
-    def before_delete(self, asset: Asset) -> None:
+    def before_delete(self, asset: Asset, version: int | None) -> None:
         self._require_no_runs(asset.workspace, asset.name, "delete it")
 
     def deleted(self, asset: Asset) -> None:

@@ -50,6 +50,11 @@ class Environments:
         """Whether a node can make it without resolving or compiling anything."""
         return self._find(workspace, key) is not None
 
+    def python_of(self, workspace: str, key: str) -> str:
+        """The minor version of its Python; "" where no node has made it."""
+        seen = self._find(workspace, key)
+        return "" if seen is None else str(seen.body["python"])
+
     def get(self, attempt_id: AttemptId, key: str) -> KeptEnvironment:
         """Raises NotFound where no node has made it yet. Marks it as used."""
         seen = self._find(self._workspace(attempt_id), _checked(KEY, key, "key"))

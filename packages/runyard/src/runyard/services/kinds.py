@@ -1,19 +1,33 @@
 """What each kind of asset asks for beyond a name and a body."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runyard.errors import InvalidArgument, NotFound
-from runyard.model.assets import Asset
+from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.model.assets import Asset, AssetKind
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
+from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
+from runyard.services.deployed_models import services_of
 from runyard.services.files import RunFiles
 from runyard.services.snapshots import checked_entries, require_blobs
 
 CURATED_PREFIX = "AzureML-"
+CHANGEABLE_OF_MODELS = frozenset(
+    {
+        "description",
+        "properties",
+        "sample_input_dataset_id",
+        "sample_output_dataset_id",
+        "datasets",
+        "cpu",
+        "memory_in_gb",
+        "gpu",
+    }
+)
 
 
 class PlainKind:
@@ -34,7 +48,7 @@ class PlainKind:
     def stored(self, asset: Asset) -> None:
         return
 
-    def before_delete(self, asset: Asset) -> None:
+    def before_delete(self, asset: Asset, version: int | None) -> None:
         return
 
     def deleted(self, asset: Asset) -> None:
@@ -42,10 +56,11 @@ class PlainKind:
 
 
 class ModelKind(PlainKind):
-    """A model is files: named blobs, or the files of a run below `model_path`."""
+    """A model is files: named blobs, or the files of a run below `model_path`. They stay as they are, and so does what
+    else was said of how it was made."""
 
-    def __init__(self, files: RunFiles, blobs: BlobStore) -> None:
-        self._files, self._blobs = files, blobs
+    def __init__(self, files: RunFiles, blobs: BlobStore, assets: AssetStore) -> None:
+        self._files, self._blobs, self._assets = files, blobs, assets
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         kept = dict(body)
@@ -58,6 +73,28 @@ class ModelKind(PlainKind):
         kept["files"] = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]
         return kept
 
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        fixed = sorted(
+            name for name in {*seen.body, *body} - CHANGEABLE_OF_MODELS if seen.body.get(name) != body.get(name)
+        )
+        if fixed:
+            raise InvalidArgument(
+                f"{', '.join(fixed)} of the model {seen.name}:{seen.version} cannot be changed.",
+                hint="Register it again: that makes a new version.",
+            )
+        added = body.get("properties") or {}
+        return {**body, "properties": added_properties(seen, added)}
+
+    def before_delete(self, asset: Asset, version: int | None) -> None:
+        serving = services_of(self._assets, asset.workspace, asset.name, version)
+        if serving:
+            which = asset.name if version is None else f"{asset.name}:{version}"
+            raise Conflict(
+                f"The model {which!r} is deployed: {', '.join(sorted(serving))} serve{'s' * (len(serving) == 1)} it.",
+                hint="Delete or update the web service first.",
+                services=sorted(serving),
+            )
+
     def _from_run(self, run_id: RunId, path: str) -> Sequence[FileEntry]:
         path = check_relative_path(path.rstrip("/"), "model_path")
         entries = self._files.below(run_id, path)
@@ -69,6 +106,35 @@ class ModelKind(PlainKind):
             )
         above = len(path) - len(path.rpartition("/")[2])
         return [FileEntry(entry.path[above:], entry.sha256, entry.size, entry.mode) for entry in entries]
+
+
+class ImageKind(PlainKind):
+    """A scoring script with its environment and models, to be deployed later. Checked as a deployment is."""
+
+    def __init__(self, assets: AssetStore, check: Callable[[str, Body], Body]) -> None:
+        """`check` gives models and inference as a deployment would keep them."""
+        self._assets, self._check = assets, check
+
+    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+        if body.get("inference") is None:
+            raise InvalidArgument("An image needs a scoring script.", hint="Give execution_script in image_config.")
+        return {**body, **self._check(workspace, body)}
+
+    def checked_change(self, seen: Asset, body: Body) -> Body:
+        for name in ("models", "inference"):
+            if seen.body.get(name) != body.get(name):
+                raise InvalidArgument(f"{name} of an image cannot be changed.", hint="Create another version of it.")
+        return {**body, "properties": added_properties(seen, body.get("properties") or {})}
+
+    def before_delete(self, asset: Asset, version: int | None) -> None:
+        which = f"{asset.name}:{version}"
+        for service in self._assets.list(asset.workspace, AssetKind.WEB_SERVICE):
+            image = service.body["image_id"] or ""
+            if image == which or (version is None and image.rpartition(":")[0] == asset.name):
+                raise Conflict(
+                    f"The image {image!r} is deployed: {service.name} has it.",
+                    hint="Delete or update the web service first.",
+                )
 
 
 class EnvironmentKind(PlainKind):
@@ -84,6 +150,20 @@ class EnvironmentKind(PlainKind):
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return dict(latest.body) != dict(body)
+
+
+def added_properties(seen: Asset, given: Mapping[str, Any]) -> dict[str, str]:
+    """The properties with the new ones. Those that were set stay as they are: another value is a Conflict."""
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("properties must be an object.")
+    there = seen.body.get("properties") or {}
+    for name, value in given.items():
+        if name in there and there[name] != value:
+            raise Conflict(
+                f"The property {name!r} of {seen.name!r} is set to {there[name]!r} and cannot be changed.",
+                hint="Use a tag for what changes.",
+            )
+    return {**there, **{str(name): value for name, value in given.items()}}
 
 
 def _entries(files: Any) -> Sequence[FileEntry]:

@@ -21,6 +21,8 @@ from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
 SNAPSHOT_PROPERTY = "ContentSnapshotId"
+SERVES_ONLY = "AKS"
+"""The type of compute targets that models are deployed to."""
 CANCELED = frozenset({RunStatus.CANCEL_REQUESTED, RunStatus.CANCELED})
 
 
@@ -145,6 +147,11 @@ class Submissions:
         computes = self._assets.list(workspace, AssetKind.COMPUTE, latest_only=True)
         for compute in computes:
             if compute.name == target:
+                if compute.body.get("type") == SERVES_ONLY:
+                    raise InvalidArgument(
+                        f"The compute target {target!r} is of type {SERVES_ONLY}: it takes web services, not runs.",
+                        hint="Submit to 'local' or to an AmlCompute.",
+                    )
                 check_nodes(definition, target, max_nodes=self._places.most_nodes(compute))
                 self._places.check(compute, definition)
                 return

@@ -62,12 +62,19 @@ class Workspaces:
         return self._assets.list_workspaces()
 
     def delete(self, name: str) -> None:
-        """Refused while a run of it goes on. Its datastore folders stay on the disk; quiet when it is gone."""
+        """Refused while a run of it goes on or it has web services. Its datastore folders stay on the disk; quiet when
+        it is gone."""
         going_on = [run.id for run in self._runs.unfinished() if run.workspace == name]
         if going_on:
             raise Conflict(
                 f"Workspace {name!r} has {len(going_on)} unfinished runs, {going_on[0]} among them.",
                 hint="Cancel them or wait, then delete it.",
+            )
+        deployed = [service.name for service in self._assets.list(name, AssetKind.WEB_SERVICE)]
+        if deployed:
+            raise Conflict(
+                f"Workspace {name!r} has {len(deployed)} web services, {deployed[0]} among them.",
+                hint="Delete them first.",
             )
         self._assets.delete_workspace(name)
 

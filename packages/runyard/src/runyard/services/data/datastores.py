@@ -183,7 +183,7 @@ class DatastoreRules(PlainKind):
                 if other.name != asset.name and other.body.get("is_default"):
                     self._assets.replace(other, {**other.body, "is_default": False}, other.tags)
 
-    def before_delete(self, asset: Asset) -> None:
+    def before_delete(self, asset: Asset, version: int | None) -> None:
         if asset.body.get("is_default"):
             raise Conflict(
                 f"{asset.name!r} is the default datastore of workspace {asset.workspace!r}.",

@@ -1,0 +1,62 @@
+"""What services and controller both stand on: stores, files, tokens and the clock of one home."""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from runyard.blobs.files import FileBlobStore
+from runyard.blobs.logs import FileLogStore
+from runyard.engines.gpus import find_gpus
+from runyard.planning.gpus import Gpu
+from runyard.ports.blobs import BlobStore, LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.stores import RunStore
+from runyard.services.attempt_fence import AttemptFence
+from runyard.services.notifier import Notifier
+from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.tokens import Tokens
+from runyard.settings import Settings
+from runyard.stores.sql import Stores, open_stores
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Foundation:
+    """What services and controller both stand on."""
+
+    settings: Settings
+    stores: Stores
+    runs: RunStore
+    logs: LogStore
+    blobs: BlobStore
+    tokens: Tokens
+    fence: AttemptFence
+    notifier: Notifier
+    clock: Clock
+    gpus: tuple[Gpu, ...]
+
+
+def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
+    """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
+    home, notifier = settings.home, Notifier()
+    stores = open_stores(settings.store_url)
+    fence = AttemptFence(stores.runs)
+    return Foundation(
+        settings=settings,
+        stores=stores,
+        runs=NotifyingRunStore(stores.runs, notifier, fence),
+        logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
+        blobs=FileBlobStore(home / "blobs"),
+        tokens=Tokens(owner_token),
+        fence=fence,
+        notifier=notifier,
+        clock=SystemClock(),
+        gpus=find_gpus(),
+    )

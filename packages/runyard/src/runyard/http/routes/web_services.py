@@ -1,0 +1,184 @@
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from runyard.errors import Json as JsonObject
+from runyard.http.answers import Bytes, Json, Nothing
+from runyard.http.auth import workspace_access
+from runyard.http.bodies import JsonBody
+from runyard.http.context import Services, Use
+from runyard.http.fields import flag, mapping, names, strings, text
+from runyard.http.numbers import Counting, Whole
+from runyard.http.routes.runs import LONGEST_WAIT_SECONDS, wanted_tags
+from runyard.services.web_services.web_services import NewService, Wanted
+
+router = APIRouter(prefix="/workspaces/{workspace}/services", dependencies=[Depends(workspace_access)])
+lineage = APIRouter(prefix="/workspaces/{workspace}/models", dependencies=[Depends(workspace_access)])
+LARGEST_LOG_PIECE = 16 * 1024 * 1024
+# Those who wait hold threads of their own, so that nobody else waits for one; a service that stops waits for none.
+WAITERS_AT_ONCE = 200
+ASK_AGAIN_SECONDS = 1.0
+Texts = Annotated[Sequence[str], Query()]
+
+
+@router.post("")
+def deploy(services: Use, workspace: str, body: JsonBody) -> Response:
+    new = NewService(
+        name=text(body, "name"),
+        definition=_definition(body) | {"type": text(body, "type", "ACI")},
+        description=text(body, "description", ""),
+        tags=strings(body, "tags"),
+        properties=strings(body, "properties"),
+        overwrite=flag(body, "overwrite"),
+    )
+    return Json(services.service_records.whole(services.web_services.deploy(workspace, new)))
+
+
+@router.get("")
+def listing(
+    services: Use,
+    workspace: str,
+    type: str | None = None,
+    model: str | None = None,
+    image: str | None = None,
+    tag: Texts = (),
+    property: Texts = (),
+) -> Response:
+    wanted = Wanted(type, model, image, wanted_tags(tag), wanted_tags(property))
+    found = services.web_services.list(workspace, wanted)
+    return Json({"services": [services.service_records.short(service) for service in found]})
+
+
+@router.get("/{name}")
+def get(services: Use, workspace: str, name: str) -> Response:
+    return Json(services.service_records.whole(services.web_services.get(workspace, name)))
+
+
+@router.get("/{name}/wait")
+async def wait(services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0) -> Response:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
+    while True:
+        left = max(0.0, end - loop.time())
+        shown = await to_thread.run_sync(
+            _look, services, workspace, name, version, min(left, ASK_AGAIN_SECONDS), limiter=_waiters()
+        )
+        if shown["version"] > version or loop.time() >= end or services.notifier.is_stopping:
+            return Json(shown)
+
+
+@router.patch("/{name}")
+def change(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
+    changes = _definition(body) | {
+        "description": None if body.get("description") is None else text(body, "description"),
+        "tags": _changed_tags(body),
+        "properties": strings(body, "properties"),
+    }
+    return Json(services.service_records.whole(services.web_services.change(workspace, name, changes)))
+
+
+@router.post("/{name}/reload")
+def reload(services: Use, workspace: str, name: str) -> Response:
+    return Json(services.service_records.whole(services.web_services.reload(workspace, name)))
+
+
+@router.delete("/{name}")
+def delete(services: Use, workspace: str, name: str) -> Response:
+    services.web_services.delete(workspace, name)
+    return Nothing()
+
+
+@router.get("/{name}/logs")
+def logs(
+    services: Use,
+    workspace: str,
+    name: str,
+    offset: Whole = 0,
+    limit: Counting = LARGEST_LOG_PIECE,
+    lines: Counting | None = None,
+) -> Response:
+    service = services.web_services.get(workspace, name)
+    if lines is not None:
+        data, behind = services.service_records.last_lines(service, lines)
+    else:
+        data, behind = services.service_records.log(service, offset, min(limit, LARGEST_LOG_PIECE))
+    return Bytes(data, headers={"X-Runyard-Offset": str(behind), "X-Content-Type-Options": "nosniff"})
+
+
+@router.get("/{name}/keys")
+def keys(services: Use, workspace: str, name: str) -> Response:
+    return _unstored(Json(services.service_keys.get(workspace, name)))
+
+
+@router.post("/{name}/keys")
+def renew_key(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
+    value = None if body.get("value") is None else text(body, "value")
+    return _unstored(Json(services.service_keys.renew(workspace, name, text(body, "key"), value)))
+
+
+@router.post("/{name}/token")
+def token(services: Use, workspace: str, name: str) -> Response:
+    return _unstored(Json(services.service_keys.sign(workspace, name)))
+
+
+@router.get("/{name}/metrics")
+def metrics(services: Use, workspace: str, name: str) -> Response:
+    return Json(services.service_records.metrics(services.web_services.get(workspace, name)))
+
+
+@lineage.get("/{name}/lineage")
+def model_lineage(services: Use, workspace: str, name: str, version: Whole | None = None) -> Response:
+    found = services.model_lineages.of(workspace, name, version)
+    records = [services.service_records.short(service) for service in found.services]
+    return Json(
+        {
+            "model": f"{found.model.name}:{found.model.version}",
+            "run": found.run
+            and {
+                "id": found.run.id,
+                "experiment": found.run.experiment,
+                "status": found.run.status,
+                "script": found.run.definition.get("script"),
+                "snapshot_id": found.run.snapshot_id,
+                "lock": found.run.environment_lock or None,
+            },
+            "datasets": found.datasets,
+            "services": [{key: record[key] for key in ("name", "state", "type")} for record in records],
+        }
+    )
+
+
+def _look(services: Services, workspace: str, name: str, version: int, seconds: float) -> JsonObject:
+    return services.service_records.wait(services.web_services.get(workspace, name), version, seconds)
+
+
+@cache
+def _waiters() -> CapacityLimiter:
+    return CapacityLimiter(WAITERS_AT_ONCE)
+
+
+def _definition(body: JsonObject) -> JsonObject:
+    """What workers are made of, each field of its type; those that are not there are left out."""
+    given: JsonObject = {
+        name: mapping(body, name) for name in ("config", "inference", "submitter") if body.get(name) is not None
+    }
+    if body.get("models") is not None:
+        given["models"] = names(body, "models")
+    if body.get("image_id") is not None:
+        given["image_id"] = text(body, "image_id")
+    return given
+
+
+def _changed_tags(body: JsonObject) -> dict[str, str | None]:
+    """A null removes."""
+    return {**{key: None for key, value in mapping(body, "tags").items() if value is None}, **strings(body, "tags")}
+
+
+def _unstored(answer: Json) -> Json:
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

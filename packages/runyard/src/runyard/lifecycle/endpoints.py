@@ -1,0 +1,33 @@
+"""Web services of a home, whether its service runs or not."""
+
+import time
+from pathlib import Path
+
+from runyard.errors import RunyardError
+from runyard.node.line_socket import ask_socket
+from runyard.serving.names import GATEWAY_SOCKET
+
+END_SECONDS = 30.0
+LOOK_AGAIN_SECONDS = 0.05
+
+
+def stop_web_services(home: Path) -> int:
+    """End the gateway with all workers; how many web services no longer answer. They come back with the service.
+
+    Stop the service first: it would start the gateway again."""
+    stopped, ends_at = _answering(home), time.monotonic() + END_SECONDS
+    if stopped is None:
+        return 0
+    while _answering(home, op="exit") is not None:
+        if time.monotonic() > ends_at:
+            raise RunyardError("The gateway of web services does not end.", hint=f"See {home}/gateway.log.")
+        time.sleep(LOOK_AGAIN_SECONDS)
+    return stopped
+
+
+def _answering(home: Path, op: str = "status") -> int | None:
+    """How many there are; None where no gateway answers."""
+    try:
+        return len(ask_socket(home, GATEWAY_SOCKET, {"op": op}).get("services") or ())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,64 @@
+import json
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.model.assets import Asset
+from runyard.planning.web_service import Credentials
+from runyard.services.secrets import Vault
+
+SECRET_KEY = "secret_id"
+"""In a web service's body: under which name of the vault its credentials lie."""
+_FOLDER = "services/"
+_KEY_BYTES = 24
+
+
+class ServiceCredentials:
+    """Keys, token secrets and private keys of web services. They lie encrypted in the vault, and in the gateway's own
+    file; they are in no body, log or error."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def keep(self, workspace: str, service: str, credentials: Credentials) -> str:
+        """The name to find them by. Those of before stay until they are forgotten."""
+        name = f"{_FOLDER}{service}/{uuid.uuid4().hex}"
+        self._vault.put(workspace, name, json.dumps(vars(credentials)))
+        return name
+
+    def of(self, service: Asset) -> Credentials:
+        return Credentials(**json.loads(self._vault.get(service.workspace, service.body[SECRET_KEY])))
+
+    def forget(self, workspace: str, name: str) -> None:
+        self._vault.delete(workspace, name)
+
+    def forget_all_but(self, workspace: str, used: set[str]) -> None:
+        """What a deployment that was killed has left."""
+        for name in self._vault.names(workspace):
+            if name.startswith(_FOLDER) and name not in used:
+                self._vault.delete(workspace, name)
+
+
+def new_credentials(given: Mapping[str, Any]) -> Credentials:
+    """With keys and a private key that the user chose, where there are any."""
+    return Credentials(
+        primary=given.get("primary_key") or new_key(),
+        secondary=given.get("secondary_key") or new_key(),
+        token_secret=new_key(),
+        private_key=given.get("ssl_key_pem") or "",
+    )
+
+
+def changed_credentials(before: Credentials, given: Mapping[str, Any]) -> Credentials:
+    return Credentials(
+        primary=given.get("primary_key") or before.primary,
+        secondary=given.get("secondary_key") or before.secondary,
+        token_secret=before.token_secret,
+        private_key=given.get("ssl_key_pem") or before.private_key,
+    )
+
+
+def new_key() -> str:
+    """32 characters that a header can carry."""
+    return secrets.token_urlsafe(_KEY_BYTES)

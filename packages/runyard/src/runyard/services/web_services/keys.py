@@ -1,0 +1,71 @@
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from runyard.errors import Conflict, InvalidArgument
+from runyard.model.assets import Asset
+from runyard.planning.service_config import asks_for_keys, asks_for_tokens
+from runyard.planning.service_parameters import PARAMETERS
+from runyard.planning.service_tokens import sign_token
+from runyard.services.web_services.blueprints import service_type
+from runyard.services.web_services.credentials import ServiceCredentials, new_key
+from runyard.services.web_services.web_services import WebServices
+from runyard.services.web_services.writing import ServiceWriter
+
+TOKEN_SECONDS = 12 * 3600
+REFRESH_AFTER_SECONDS = 10 * 3600
+
+
+@dataclass(frozen=True)
+class SignedToken:
+    """Times in seconds since 1970."""
+
+    access_token: str
+    refresh_after: int
+    expiry_on: int
+    token_type: str = "Bearer"
+
+
+class ServiceKeys:
+    """What those show who ask a web service: keys, or tokens that expire."""
+
+    def __init__(self, services: WebServices, credentials: ServiceCredentials, writer: ServiceWriter) -> None:
+        self._services, self._credentials, self._writer = services, credentials, writer
+
+    def get(self, workspace: str, name: str) -> Mapping[str, str]:
+        """Both keys. Raises Conflict where none is asked for."""
+        service = self._services.get(workspace, name)
+        _require_keys(service)
+        credentials = self._credentials.of(service)
+        return {"primary": credentials.primary, "secondary": credentials.secondary}
+
+    def renew(self, workspace: str, name: str, which: str, value: str | None = None) -> Mapping[str, str]:
+        """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it."""
+        place = which.lower()
+        if place not in ("primary", "secondary"):
+            raise InvalidArgument(f"key must be 'Primary' or 'Secondary', got {ascii(which)[:80]}.")
+        chosen = new_key() if value is None else PARAMETERS[f"{place}_key"].check("set_key", value)
+        with self._writer.turn:
+            service = self._services.get(workspace, name)
+            _require_keys(service)
+            credentials = replace(self._credentials.of(service), **{place: chosen})
+            self._writer.replace(service, service.body, service.tags, credentials, is_forced=False)
+        return {"primary": credentials.primary, "secondary": credentials.secondary}
+
+    def sign(self, workspace: str, name: str) -> SignedToken:
+        """Raises Conflict where no token is asked for."""
+        service = self._services.get(workspace, name)
+        if not asks_for_tokens(service.body["config"]):
+            raise Conflict(f"{name!r} asks for no token.", hint="Deploy or update it with token_auth_enabled=True.")
+        now = int(time.time())
+        token = sign_token(self._credentials.of(service).token_secret, service.id, now + TOKEN_SECONDS)
+        return SignedToken(token, now + REFRESH_AFTER_SECONDS, now + TOKEN_SECONDS)
+
+
+def _require_keys(service: Asset) -> None:
+    config = service.body["config"]
+    if asks_for_keys(service_type(service.body["type"]), config):
+        return
+    if asks_for_tokens(config):
+        raise Conflict(f"{service.name!r} asks for tokens, not for keys.", hint="Use get_token().")
+    raise Conflict(f"{service.name!r} asks for no key.", hint="Deploy or update it with auth_enabled=True.")

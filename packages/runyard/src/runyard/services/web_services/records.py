@@ -1,0 +1,115 @@
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runyard.errors import NotFound
+from runyard.listen_settings import EVERYWHERE, in_url, is_loopback
+from runyard.model.assets import Asset
+from runyard.model.plan import EnvironmentSpec
+from runyard.model.web_services import (
+    Listening,
+    ObservedService,
+    Scorer,
+    ServiceState,
+    ServiceTrouble,
+    ServiceType,
+)
+from runyard.planning.plan_json import environment_from_json
+from runyard.planning.service_config import asks_for_keys, asks_for_tokens
+from runyard.planning.web_service import SCORE, scoring_path
+from runyard.ports.serving import ServiceHost
+
+LockOf = Callable[[EnvironmentSpec], str]
+"""The lock of a finished environment, "" where there is none."""
+FIRST_TAIL_BYTES, MOST_TAIL_BYTES = 64 * 1024, 64 * 1024 * 1024
+SWAGGER = "/swagger.json"
+
+
+class ServiceRecords:
+    """Web services as the wire shows them: what is stored, with what the host says of it."""
+
+    def __init__(self, host: ServiceHost, listening: Listening, lock_of: LockOf) -> None:
+        self._host, self._listening, self._lock_of = host, listening, lock_of
+
+    def short(self, service: Asset) -> dict[str, Any]:
+        return self._shown(service, self._host.observe(service.id))
+
+    def whole(self, service: Asset) -> dict[str, Any]:
+        """With the lock of its environment."""
+        return self._with_lock(service, self.short(service))
+
+    def wait(self, service: Asset, version: int, seconds: float) -> dict[str, Any]:
+        """Once its version is above that, or after so long. Raises NotFound when it was deleted meanwhile."""
+        observed = self._host.wait(service.id, version, seconds)
+        if observed is None and service.id not in self._host.service_ids():
+            raise NotFound(f"The web service {service.name!r} was deleted (WebserviceNotFound).")
+        return self._with_lock(service, self._shown(service, observed))
+
+    def log(self, service: Asset, offset: int, limit: int) -> tuple[bytes, int]:
+        """Bytes from the offset on, and the offset behind them; a negative one counts from the end."""
+        return self._host.read_log(service.id, offset, limit)
+
+    def last_lines(self, service: Asset, count: int) -> tuple[bytes, int]:
+        if count <= 0:
+            return b"", self._host.read_log(service.id, -1, 1)[1]
+        size = FIRST_TAIL_BYTES
+        while True:
+            data, behind = self._host.read_log(service.id, -size, size)
+            if data.rstrip(b"\n").count(b"\n") >= count or len(data) < size or size >= MOST_TAIL_BYTES:
+                return b"".join(data.splitlines(keepends=True)[-count:]), behind
+            size *= 4
+
+    def metrics(self, service: Asset) -> Mapping[str, Any]:
+        return self._host.metrics(service.id)
+
+    def _with_lock(self, service: Asset, shown: dict[str, Any]) -> dict[str, Any]:
+        return {**shown, "lock": self._lock_of(environment_from_json(dict(service.body["environment"])))}
+
+    def _shown(self, service: Asset, observed: ObservedService | None) -> dict[str, Any]:
+        body, type = service.body, ServiceType(service.body["type"])
+        seen = observed or ObservedService(0, 0, 0, ServiceState.TRANSITIONING)
+        wanted = body["revision"]
+        is_over = wanted in (seen.revision, seen.failed_revision)
+        return {
+            "id": service.id,
+            "name": service.name,
+            "type": type,
+            "version": seen.version,
+            "state": seen.state if is_over else ServiceState.TRANSITIONING,
+            "step": seen.step,
+            "revision": seen.revision,
+            "wanted_revision": wanted,
+            "error": _shown_trouble(seen.trouble),
+            "failed_revision": seen.failed_revision,
+            **self._addresses(service, type, seen.port or body["config"].get("port", 0)),
+            **{name: body[name] for name in ("models", "inference", "config", "description", "properties", "image_id")},
+            "auth_enabled": asks_for_keys(type, body["config"]),
+            "token_auth_enabled": asks_for_tokens(body["config"]),
+            "tags": service.tags,
+            "created_at": service.created_at,
+            "updated_at": service.modified_at,
+            "replicas": seen.replicas,
+            "wanted_replicas": seen.wanted_replicas,
+            "schema": seen.schema,
+            "notes": list(dict.fromkeys([*body["notes"], *seen.notes])),
+        }
+
+    def _addresses(self, service: Asset, type: ServiceType, port: int) -> dict[str, Any]:
+        """Null until it has a port."""
+        if not port:
+            return {"port": None, "scoring_uri": None, "swagger_uri": None}
+        models = [model.rpartition(":")[0] for model in service.body["models"]]
+        path = scoring_path(type, service.name, Scorer(service.body["scorer"]), models)
+        is_encrypted = service.body["config"].get("ssl_enabled") or self._listening.certificate
+        root = f"{'https' if is_encrypted else 'http'}://{self._host_name()}:{port}"
+        below = path.removesuffix(SCORE) if path.endswith(SCORE) else ""
+        return {"port": port, "scoring_uri": root + path, "swagger_uri": root + below + SWAGGER}
+
+    def _host_name(self) -> str:
+        if self._listening.names:
+            return self._listening.names[0]
+        host = self._listening.host
+        return "localhost" if is_loopback(host) or host in EVERYWHERE else in_url(host)
+
+
+def _shown_trouble(trouble: ServiceTrouble | None) -> dict[str, str] | None:
+    return None if trouble is None else dict(vars(trouble))

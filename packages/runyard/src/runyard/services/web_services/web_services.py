@@ -1,0 +1,184 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.errors import AlreadyExists, Conflict, NotFound
+from runyard.model.assets import Asset
+from runyard.model.names import check_asset_name
+from runyard.planning.service_config import changed_config
+from runyard.planning.web_service import Credentials
+from runyard.ports.stores import AssetStore
+from runyard.services.kinds import added_properties
+from runyard.services.web_services.blueprints import Blueprints, Body, Draft, service_type
+from runyard.services.web_services.credentials import ServiceCredentials, changed_credentials, new_credentials
+from runyard.services.web_services.writing import KIND, ServiceWriter
+from runyard.services.workspaces import Workspaces
+
+_REPLACED = ("models", "inference", "image_id", "submitter")
+"""What of a definition a change replaces as a whole."""
+
+
+@dataclass(frozen=True)
+class NewService:
+    name: str
+    definition: Body
+    """type, models, inference, config, image_id and submitter."""
+    description: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which services to list; None and empty mean any. A tag or property given None only has to be there."""
+
+    type: str | None = None
+    model: str | None = None
+    """NAME or NAME:VERSION, as for images."""
+    image: str | None = None
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class WebServices:
+    """Deploying models and changing what was deployed. Nothing here waits for workers: the host goes on by itself."""
+
+    def __init__(
+        self,
+        assets: AssetStore,
+        workspaces: Workspaces,
+        blueprints: Blueprints,
+        credentials: ServiceCredentials,
+        writer: ServiceWriter,
+    ) -> None:
+        self._assets, self._workspaces, self._blueprints = assets, workspaces, blueprints
+        self._credentials, self._writer = credentials, writer
+
+    def deploy(self, workspace: str, new: NewService) -> Asset:
+        """Raises AlreadyExists for a name that is taken, unless `overwrite`: then it is replaced where it stands, and
+        answers as it did until the new workers are ready."""
+        self._workspaces.get(workspace)
+        check_asset_name(KIND, new.name)
+        self._check_name_is_free(workspace, new)
+        draft = self._blueprints.draft(workspace, new.definition)
+        body = {**draft.body, "description": new.description, "properties": dict(new.properties)}
+        with self._writer.turn:
+            there = self._check_name_is_free(workspace, new)
+            self._check_port(body, there)
+            if there is None:
+                return self._writer.add(workspace, new.name, body, new.tags, new_credentials(draft.secrets))
+            credentials = changed_credentials(self._credentials.of(there), draft.secrets)
+            return self._writer.replace(there, body, new.tags, credentials, is_forced=True)
+
+    def get(self, workspace: str, name: str) -> Asset:
+        self._workspaces.get(workspace)
+        found = self._writer.find(workspace, name)
+        if found is not None:
+            return found
+        known = ", ".join(f"'{one.name}'" for one in self._assets.list(workspace, KIND)[:20]) or "none"
+        raise NotFound(
+            f"There is no web service {ascii(name)[:80]} in workspace {workspace!r} (WebserviceNotFound). "
+            f"Known: {known}."
+        )
+
+    def list(self, workspace: str, wanted: Wanted) -> Sequence[Asset]:
+        self._workspaces.get(workspace)
+        type = service_type(wanted.type) if wanted.type else None
+        return [
+            service
+            for service in self._assets.list(workspace, KIND)
+            if (type is None or service.body["type"] == type)
+            and _is_among(wanted.model, service.body["models"])
+            and _is_among(wanted.image, [service.body["image_id"] or ""])
+            and _has(service.tags, wanted.tags)
+            and _has(service.body["properties"], wanted.properties)
+        ]
+
+    def change(self, workspace: str, name: str, changes: Body) -> Asset:
+        """Any of models, inference, config (merged), description, tags (merged, a null removes), properties (added),
+        image_id and submitter. New workers are started only where the old ones could not serve so."""
+        with self._writer.turn:
+            seen = self.get(workspace, name)
+            before = self._credentials.of(seen)
+            draft = self._changed(seen, before, changes)
+            self._check_port(draft.body, seen)
+            said, tags = changes.get("description"), {**seen.tags, **(changes.get("tags") or {})}
+            body = {
+                **draft.body,
+                "description": seen.body["description"] if said is None else said,
+                "properties": added_properties(seen, changes.get("properties") or {}),
+            }
+            return self._writer.replace(
+                seen,
+                body,
+                {key: value for key, value in tags.items() if value is not None},
+                changed_credentials(before, draft.secrets),
+                is_forced=_redefines(changes) and self._writer.has_failed(seen),
+            )
+
+    def reload(self, workspace: str, name: str) -> Asset:
+        """New workers from the same files."""
+        with self._writer.turn:
+            seen = self.get(workspace, name)
+            return self._writer.replace(seen, seen.body, seen.tags, self._credentials.of(seen), is_forced=True)
+
+    def delete(self, workspace: str, name: str) -> None:
+        """Quiet when gone."""
+        self._workspaces.get(workspace)
+        with self._writer.turn:
+            there = self._writer.find(workspace, name)
+            if there is not None:
+                self._writer.remove(there)
+
+    def _check_name_is_free(self, workspace: str, new: NewService) -> Asset | None:
+        there = self._writer.find(workspace, new.name)
+        if there is not None and not new.overwrite:
+            raise AlreadyExists(
+                f"There is a web service {new.name!r} in workspace {workspace!r} already.",
+                hint="Update or delete it, choose another name, or pass overwrite=True.",
+            )
+        return there
+
+    def _changed(self, seen: Asset, before: Credentials, changes: Body) -> Draft:
+        """The definition with the changes in it. An image that is left for other models or code is no longer named."""
+        body = seen.body
+        own = {"ssl_key_pem": before.private_key} if before.private_key else {}
+        definition: dict[str, Any] = {
+            "type": body["type"],
+            "config": changed_config({**body["config"], **own}, changes.get("config") or {}),
+            **{name: body[name] for name in _REPLACED},
+            **{name: changes[name] for name in _REPLACED if changes.get(name) is not None},
+        }
+        if changes.get("image_id"):
+            definition |= {name: changes.get(name) for name in ("models", "inference")}
+        elif _redefines(changes):
+            definition["image_id"] = None
+        return self._blueprints.draft(seen.workspace, definition)
+
+    def _check_port(self, body: Body, itself: Asset | None) -> None:
+        """Of two that ask for one port the second is refused at once, by name."""
+        port = body["config"].get("port")
+        if port is None:
+            return
+        for workspace in self._assets.list_workspaces():
+            for other in self._assets.list(workspace.name, KIND):
+                if other.body["config"].get("port") == port and (itself is None or other.id != itself.id):
+                    raise Conflict(
+                        f"Port {port} is that of the web service {other.name!r} in workspace {workspace.name!r}.",
+                        hint="Choose another port, or leave it out.",
+                    )
+
+
+def _redefines(changes: Body) -> bool:
+    return any(changes.get(name) is not None for name in ("models", "inference", "image_id"))
+
+
+def _is_among(wanted: str | None, ids: Sequence[str]) -> bool:
+    if not wanted:
+        return True
+    return any(one == wanted or one.rpartition(":")[0] == wanted for one in ids)
+
+
+def _has(there: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
+    return all(key in there and (value is None or there[key] == value) for key, value in wanted.items())

@@ -1,0 +1,99 @@
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runyard.errors import NotFound
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.web_services import ServiceSpec
+from runyard.planning.web_service import Credentials, needs_new_workers
+from runyard.ports.serving import ServiceHost
+from runyard.ports.stores import AssetStore
+from runyard.services.web_services.blueprints import Blueprints, Body
+from runyard.services.web_services.credentials import SECRET_KEY, ServiceCredentials
+
+KIND = AssetKind.WEB_SERVICE
+
+
+class ServiceWriter:
+    """Writes web services: stored first, then told to the host. What the host refuses is unmade again.
+
+    Whatever is killed in between, the next start of the service applies what is stored. Callers hold `turn`: one
+    service owns a home, so names stay single and the host hears of changes in their order.
+    """
+
+    def __init__(
+        self, assets: AssetStore, host: ServiceHost, blueprints: Blueprints, credentials: ServiceCredentials
+    ) -> None:
+        self._assets, self._host, self._blueprints, self._credentials = assets, host, blueprints, credentials
+        self.turn = threading.Lock()
+
+    def find(self, workspace: str, name: str) -> Asset | None:
+        try:
+            return self._assets.get(workspace, KIND, name)
+        except NotFound:
+            return None
+
+    def add(self, workspace: str, name: str, body: Body, tags: Mapping[str, str], credentials: Credentials) -> Asset:
+        secret = self._credentials.keep(workspace, name, credentials)
+        made = self._assets.add(
+            workspace, KIND, name, {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}, tags
+        )
+        try:
+            self._host.apply(self._blueprints.spec(made, credentials))
+        except BaseException:
+            self.remove(made)
+            raise
+        return made
+
+    def replace(
+        self, seen: Asset, body: Body, tags: Mapping[str, str], credentials: Credentials, *, is_forced: bool
+    ) -> Asset:
+        """With new workers where the old ones could not serve so, or where that `is_forced`."""
+        before = self._credentials.of(seen)
+        counts = {name: seen.body[name] for name in ("revision", "generation")}
+        secret = seen.body[SECRET_KEY]
+        if credentials != before:
+            secret = self._credentials.keep(seen.workspace, seen.name, credentials)
+        same_counts = {**body, **counts, SECRET_KEY: secret}
+        old, new = self._spec_or_none(seen, before), self._spec(seen, same_counts, credentials)
+        if old == new and not is_forced:
+            return self._assets.replace(seen, same_counts, tags)
+        is_new_revision = is_forced or old is None or needs_new_workers(old, new)
+        counts = {"revision": counts["revision"] + is_new_revision, "generation": counts["generation"] + 1}
+        changed = self._assets.replace(seen, {**same_counts, **counts}, tags)
+        try:
+            self._host.apply(self._blueprints.spec(changed, credentials))
+        except BaseException:
+            self._assets.replace(changed, seen.body, seen.tags)
+            raise
+        if secret != seen.body[SECRET_KEY]:
+            self._credentials.forget(seen.workspace, seen.body[SECRET_KEY])
+        return changed
+
+    def apply_again(self, service: Asset) -> None:
+        """As it is stored, and as the operator's settings are now."""
+        if service.body["surroundings"] != self._blueprints.surroundings:
+            now = {"surroundings": self._blueprints.surroundings, "generation": service.body["generation"] + 1}
+            service = self._assets.replace(service, {**service.body, **now}, service.tags)
+        self._host.apply(self._blueprints.spec(service, self._credentials.of(service)))
+
+    def remove(self, service: Asset) -> None:
+        """The asset goes first: the next start of the service removes from the host what has none."""
+        self._assets.delete(service.workspace, KIND, service.name)
+        self._credentials.forget(service.workspace, service.body[SECRET_KEY])
+        self._host.remove(service.id)
+
+    def has_failed(self, service: Asset) -> bool:
+        """Whether its newest revision could not be had."""
+        observed = self._host.observe(service.id)
+        return observed is not None and observed.failed_revision == service.body["revision"]
+
+    def _spec(self, seen: Asset, body: Mapping[str, Any], credentials: Credentials) -> ServiceSpec:
+        return self._blueprints.spec(replace(seen, body=body), credentials)
+
+    def _spec_or_none(self, seen: Asset, credentials: Credentials) -> ServiceSpec | None:
+        try:
+            return self._blueprints.spec(seen, credentials)
+        except NotFound:  # a model of it is gone
+            return None

@@ -1,0 +1,70 @@
+"""Builds what stands around web services."""
+
+import os
+from dataclasses import dataclass
+
+from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.foundation import Foundation
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.plan_json import environment_from_json
+from runyard.planning.service_config import Machine
+from runyard.ports.serving import ServiceHost
+from runyard.ports.stores import AssetStore
+from runyard.services.environments import Environments
+from runyard.services.secrets import Vault
+from runyard.services.web_services.blueprints import Blueprints
+from runyard.services.web_services.credentials import ServiceCredentials
+from runyard.services.web_services.keeping import ServiceKeeper
+from runyard.services.web_services.keys import ServiceKeys
+from runyard.services.web_services.leftovers import ServiceLeftovers
+from runyard.services.web_services.models import ServableModels
+from runyard.services.web_services.records import ServiceRecords
+from runyard.services.web_services.run_python import PythonOfRuns
+from runyard.services.web_services.web_services import WebServices
+from runyard.services.web_services.writing import KIND, ServiceWriter
+from runyard.services.workspaces import Workspaces
+
+
+@dataclass(frozen=True)
+class Serving:
+    host: ServiceHost
+    blueprints: Blueprints
+    services: WebServices
+    records: ServiceRecords
+    keys: ServiceKeys
+    keeper: ServiceKeeper
+    leftovers: ServiceLeftovers
+    assets: AssetStore
+
+    def environments_in_use(self) -> set[str]:
+        """Keys of those that web services need, which come back with the machine whether they answer now or not."""
+        workspaces = self.assets.list_workspaces()
+        bodies = [one.body for workspace in workspaces for one in self.assets.list(workspace.name, KIND)]
+        return {key_of(environment_from_json(dict(body["environment"]))) for body in bodies}
+
+
+def build_serving(base: Foundation, workspaces: Workspaces, vault: Vault, host: ServiceHost) -> Serving:
+    settings, assets = base.settings, base.stores.assets
+    kept = Environments(base.runs, assets, base.blobs, base.clock)
+    environments = settings.home / "environments"
+    models = ServableModels(assets, base.runs, PythonOfRuns(environments, kept))
+    machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
+    blueprints = Blueprints(assets, models, base.blobs, settings.web_services, machine)
+    credentials = ServiceCredentials(vault)
+    writer = ServiceWriter(assets, host, blueprints, credentials)
+    services = WebServices(assets, workspaces, blueprints, credentials, writer)
+
+    def lock_of(spec: EnvironmentSpec) -> str:
+        facts = EnvironmentFolder(environments, key_of(spec)).facts()
+        return facts.lock if facts else ""
+
+    return Serving(
+        host=host,
+        blueprints=blueprints,
+        services=services,
+        records=ServiceRecords(host, settings.web_services, lock_of),
+        keys=ServiceKeys(services, credentials, writer),
+        keeper=ServiceKeeper(assets, host, credentials, writer),
+        leftovers=ServiceLeftovers(settings.home / "services", assets, host),
+        assets=assets,
+    )

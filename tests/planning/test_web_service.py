@@ -1,0 +1,112 @@
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.model.plan import EnvironmentSpec
+from runyard.model.web_services import Listening, Scorer, ServedModel, ServiceType
+from runyard.planning.origin import Origin
+from runyard.planning.service_config import Machine, checked_config
+from runyard.planning.web_service import (
+    Credentials,
+    DeployedModel,
+    Deployment,
+    Workplace,
+    checked_inference,
+    needs_new_workers,
+    service_spec,
+    workplace_of,
+)
+
+MACHINE = Machine(cores=2, gpus=("0",))
+MODEL = DeployedModel(ServedModel("iris", 1, ()), "ScikitLearn", "")
+FILES = [["score.py", "0" * 64, 3, 0o644]]
+INFERENCE = {"entry_script": "score.py", "files": FILES, "environment": {"environmentVariables": {"A": "1"}}}
+
+
+def spec(deployment, listening=None, **identity):
+    who = {"id": "i", "workspace": "w", "name": "iris-service", "revision": 1, "generation": 1, **identity}
+    return service_spec(
+        deployment,
+        Workplace(Scorer.SCRIPT, EnvironmentSpec()),
+        identity=who,
+        credentials=Credentials("first", "second", "secret"),
+        listening=listening or Listening(),
+        machine=MACHINE,
+    )
+
+
+def deployment(type=ServiceType.ACI, config=None, inference=INFERENCE, models=(MODEL,), submitter=None):
+    return Deployment(type, models, checked_config(type, config or {}), inference, submitter or {})
+
+
+def test_the_users_own_variables_count_more_than_ours():
+    own = {"environment": {"environmentVariables": {"OMP_NUM_THREADS": "7", "CUDA_VISIBLE_DEVICES": "0"}}}
+    found = spec(deployment(config={"cpu_cores": 2}, inference={**INFERENCE, **own})).variables
+    assert (found["OMP_NUM_THREADS"], found["MKL_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"]) == ("7", "2", "0")
+
+
+def test_a_model_without_code_speaks_for_its_resources_where_the_configuration_does_not():
+    model = DeployedModel(MODEL.served, "ScikitLearn", resources={"cpu": 2, "gpu": 1, "memory_in_gb": 0.5})
+    found = spec(deployment(inference=None, models=(model,)))
+    assert (found.variables["OMP_NUM_THREADS"], found.variables["CUDA_VISIBLE_DEVICES"]) == ("2", "0")
+    assert found.limits.memory_bytes == 0
+    assert (
+        spec(deployment(inference=None, models=(model,), config={"cpu_cores": 1})).variables["OMP_NUM_THREADS"] == "1"
+    )
+
+
+def test_the_operators_certificate_is_for_those_without_one():
+    listening = Listening(certificate="theirs", private_key="their key", names=("a.example",))
+    assert (spec(deployment(), listening).certificate, spec(deployment(), listening).private_key) == (
+        "theirs",
+        "their key",
+    )
+    pem = "-----BEGIN X-----"
+    own = deployment(config={"ssl_enabled": True, "ssl_cert_pem": pem, "ssl_key_pem": pem, "ssl_cname": "b.example"})
+    assert spec(own, listening).certificate == pem
+    assert spec(own, listening).host_names == ("a.example", "b.example")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_needed"),
+    [
+        ({"config": {"auth_enabled": True}}, False),
+        ({"config": {"memory_gb": 3}}, False),
+        ({"config": {"num_replicas": 3}}, False),
+        ({"config": {"cpu_cores": 1}}, True),
+        ({"inference": {**INFERENCE, "entry_script": "other.py"}}, True),
+        ({"inference": {**INFERENCE, "files": [["score.py", "1" * 64, 3, 0o644]]}}, True),
+        ({"inference": {**INFERENCE, "description": "other"}}, False),
+        ({"models": (DeployedModel(ServedModel("iris", 2, ())),)}, True),
+    ],
+)
+def test_only_what_is_inside_of_workers_needs_new_ones(change, is_needed):
+    assert needs_new_workers(spec(deployment()), spec(deployment(**change), generation=2)) is is_needed
+
+
+def test_threads_are_inside_of_workers():
+    one, four = (deployment(ServiceType.AKS, {"replica_max_concurrent_requests": n}) for n in (1, 4))
+    assert needs_new_workers(spec(one), spec(four))
+
+
+def test_the_run_that_made_a_model_says_what_serves_it():
+    origin = Origin.of_lock("3.11", "scikit-learn==1.4.2\nnumpy==1.26.4\n", "run_1")
+    model = DeployedModel(MODEL.served, "ScikitLearn", origin=origin)
+    found = workplace_of(deployment(inference=None, models=(model,)), MACHINE)
+    assert found.scorer is Scorer.SCIKIT_LEARN
+    assert "run_1" in " ".join(found.environment.notes)
+    assert any("1.4" in line for line in (*found.environment.requirements, *found.environment.preferences))
+
+
+def test_a_script_takes_the_interpreter_of_whoever_deploys_it():
+    managed = {"environment": {"python": {"userManagedDependencies": True, "interpreterPath": "python"}}}
+    asked = deployment(inference={**INFERENCE, **managed}, submitter={"python": "/opt/mine/bin/python"})
+    assert workplace_of(asked, MACHINE) == Workplace(
+        Scorer.SCRIPT, EnvironmentSpec(python="/opt/mine/bin/python", user_managed=True)
+    )
+
+
+def test_what_an_inference_config_says_is_kept_and_nothing_else():
+    kept = checked_inference({**INFERENCE, "source_directory": "/there", "unknown": 1})
+    assert kept == {**INFERENCE, "source_directory": "/there", "description": ""}
+    with pytest.raises(InvalidArgument, match=r"\.py"):
+        checked_inference({"entry_script": "notes.txt", "files": [["notes.txt", "0" * 64, 1, 420]]})

@@ -1,0 +1,80 @@
+"""The service side of web services in this process: real stores and files, a scripted host."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from runyard.foundation import Foundation, lay_foundation
+from runyard.model.assets import Asset, AssetKind
+from runyard.services.secrets import Vault
+from runyard.services.web_services.web_services import NewService
+from runyard.services.workspaces import NewWorkspace, Workspaces
+from runyard.settings import Settings
+from runyard.wiring_web_services import Serving, build_serving
+from tests.service.scripted_host import ScriptedHost
+
+SPACE = "space"
+SCRIPT = b"def init():\n    pass\ndef run(data):\n    return data\n"
+
+
+@dataclass
+class Parts:
+    base: Foundation
+    host: ScriptedHost
+    serving: Serving
+
+    def blob(self, content: bytes) -> str:
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.base.blobs.put(sha256, iter([content]))
+        return sha256
+
+    def model(self, name: str = "iris", **body: Any) -> Asset:
+        files = [["model.pkl", self.blob(name.encode()), len(name), 0o644]]
+        whole = {"files": files, "framework": "ScikitLearn", **body}
+        return self.base.stores.assets.add(SPACE, AssetKind.MODEL, name, whole, {})
+
+    def inference(self, script: bytes = SCRIPT, **environment: Any) -> dict[str, Any]:
+        return {
+            "entry_script": "score.py",
+            "files": [["score.py", self.blob(script), len(script), 0o644]],
+            "environment": {
+                "python": {"userManagedDependencies": True, "interpreterPath": "/bin/python"},
+                **environment,
+            },
+        }
+
+    def deploy(
+        self, name: str = "iris-service", *, overwrite: bool = False, tags: Any = None, **definition: Any
+    ) -> Asset:
+        given = {"type": "ACI", "models": ["iris:1"], "inference": self.inference(), **definition}
+        return self.serving.services.deploy(SPACE, NewService(name, given, overwrite=overwrite, tags=tags or {}))
+
+    def change(self, name: str = "iris-service", **changes: Any) -> Asset:
+        return self.serving.services.change(SPACE, name, changes)
+
+    def record(self, name: str = "iris-service") -> dict[str, Any]:
+        return self.serving.records.whole(self.serving.services.get(SPACE, name))
+
+    def restarted(self, **settings: Any) -> "Parts":
+        """As another service process would find it, with the same host."""
+        base = replace(self.base, settings=replace(self.base.settings, **settings))
+        return _parts(base, self.host)
+
+
+@contextmanager
+def opened_parts(home: Path) -> Iterator[Parts]:
+    base = lay_foundation(Settings(home=home), "owner")
+    Workspaces(base.stores.assets, base.runs, base.clock).create(SPACE, NewWorkspace(), exist_ok=True)
+    try:
+        yield _parts(base, ScriptedHost())
+    finally:
+        base.stores.close()
+
+
+def _parts(base: Foundation, host: ScriptedHost) -> Parts:
+    workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+    vault = Vault(base.stores.assets, key_file=base.settings.home / "secrets.key")
+    return Parts(base, host, build_serving(base, workspaces, vault, host))
