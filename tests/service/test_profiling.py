@@ -25,7 +25,7 @@ def measured(client: WireClient, **changes: Any) -> dict[str, Any]:
 
 def test_a_profile_measures_latency_memory_and_processor_time(client: WireClient) -> None:
     record = measured(client, cpu=1, memory_in_gb=0.5)
-    assert record["state"] == "Succeeded", record
+    assert record["state"] == "Succeeded", (record["error"], record["log"])
     results = record["results"]
     latency = results["latency_ms"]
     ranked = [latency[name] for name in ("p50", "p90", "p95", "p99", "p99_9", "max")]
@@ -67,7 +67,7 @@ def test_each_line_of_a_dataset_is_a_request(client: WireClient) -> None:
     source = {"datastore": "workspaceblobstore", "path": "rows.txt"}
     dataset = client.post(f"{client.here}/datasets", {"name": "rows", "body": {"type": "file", "sources": [source]}})
     record = measured(client, rows=None, dataset_id=dataset["id"])
-    assert record["state"] == "Succeeded", record
+    assert record["state"] == "Succeeded", (record["error"], record["log"])
     assert record["dataset_id"] == dataset["id"]
 
 

@@ -14,7 +14,7 @@ from runyard.cli.web_service import Record, WebService, has_ended, has_failed
 
 STEPS = {
     "files": "laying out code and models",
-    "environment": "environment; built where it is not in the cache",
+    "environment": "from the cache, or built",
     "init": "starting workers, loading the model",
 }
 

@@ -20,15 +20,35 @@ def up(output: FormatOption = Format.TEXT) -> None:
     _show(start_service(home(), keep=True), output)
 
 
-def down(output: FormatOption = Format.TEXT) -> None:
-    """Stop the service. Runs go on; what they log is delivered when the service is back."""
-    from runyard.lifecycle import stop_service
+def down(
+    services: Annotated[
+        bool, typer.Option("--services", help="Stop the web services too, until `runyard up`.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Stop the service. Runs go on; what they log is delivered when the service is back.
+
+    Web services go on answering too, unless --services is given: then `runyard up`, or the next use of the SDK, brings
+    them back.
+    """
+    from runyard.lifecycle import answering_services, stop_service
+    from runyard.lifecycle.endpoints import stop_web_services
 
     stopped = stop_service(home())
+    stopped_services = stop_web_services(home()) if services else 0
+    answering = answering_services(home())
     if output is Format.JSON:
-        print_json({"stopped": stopped})
-    else:
-        print("Stopped." if stopped else "No service was running.")
+        print_json({"stopped": stopped, "stopped_services": stopped_services, "answering_services": answering})
+        return
+    print("Stopped." if stopped else "No service was running.")
+    if stopped_services:
+        print(f"{_counted(stopped_services)} stopped; `runyard up` brings back what was not deleted.")
+    if answering:
+        print(f"{_counted(answering)} still answering; `runyard down --services` stops what answers.")
+
+
+def _counted(web_services: int) -> str:
+    return "1 web service is" if web_services == 1 else f"{web_services} web services are"
 
 
 def status(output: FormatOption = Format.TEXT) -> None:
