@@ -41,10 +41,10 @@ class Worker(object):
         variables = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": self.folder, "PYTHONPATH": SOURCE}
         if "PYTHONPYCACHEPREFIX" in os.environ:
             variables["PYTHONPYCACHEPREFIX"] = os.environ["PYTHONPYCACHEPREFIX"]
+        interpreter = [python] if python else [sys.executable, "-S"]
         self.process = subprocess.Popen(
-            ([python] if python else [sys.executable, "-S"]) + ["-m", "runyard_sdk.scoring.worker", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], cwd=self.app_root, env=variables, stdin=subprocess.DEVNULL, stdout=self._log,
-            stderr=self._log)
+            interpreter + ["-m", "runyard_sdk.scoring.worker", str(theirs.fileno())], pass_fds=[theirs.fileno()],
+            cwd=self.app_root, env=variables, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         theirs.close()
         self._stream = self.socket.makefile("rb")
         self.send(b"S", json.dumps(dict({

@@ -8,7 +8,8 @@ from runyard_sdk.scoring.raw_http.response import AMLResponse, response_answer
 from tests.scoring_worker import Worker, head
 
 FORM = (b'--cut\r\nContent-Disposition: form-data; name="image"; filename="cat.png"\r\nContent-Type: image/png\r\n\r\n'
-        b'\x89PNG\r\n\x1a\n\xff--cu\r\n--cut\r\nContent-Disposition: form-data; name="k"\r\n\r\nv\xc4\x9b\r\n--cut--\r\n')
+        b'\x89PNG\r\n\x1a\n\xff--cu\r\n'
+        b'--cut\r\nContent-Disposition: form-data; name="k"\r\n\r\nv\xc4\x9b\r\n--cut--\r\n')
 
 
 def a_request(body=b"", method="POST", path="/score", query="", **headers):
@@ -81,7 +82,8 @@ class TheRequest(unittest.TestCase):
 
     def test_reads_its_body_as_data_text_and_json(self):
         request = a_request(b'{"a": 1}', Content_Type="application/json; charset=utf-8")
-        self.assertEqual((request.data, request.get_data(as_text=True), request.json), (b'{"a": 1}', '{"a": 1}', {"a": 1}))
+        self.assertEqual((request.data, request.get_data(as_text=True)), (b'{"a": 1}', '{"a": 1}'))
+        self.assertEqual(request.json, {"a": 1})
         self.assertIsNone(a_request(b'{"a": 1}', Content_Type="text/plain").get_json())
         self.assertEqual(a_request(b"[1]").get_json(force=True), [1])
         self.assertIsNone(a_request(b"{").get_json(force=True, silent=True))

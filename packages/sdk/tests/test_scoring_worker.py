@@ -189,7 +189,8 @@ class Batches(unittest.TestCase):
         scorer = Sums()
         answered = answer_all(scorer, [Request(b"1", id=1), Request(b"crash", id=2), Request(b"x", id=3)])
         self.assertEqual([(id, answer[0], answer[2]) for id, answer, _ in answered], [
-            (1, 200, b"2"), (2, 500, b'{"message": "ZeroDivisionError: crash"}'), (3, 400, b'{"message": "No number."}')])
+            (1, 200, b"2"), (2, 500, b'{"message": "ZeroDivisionError: crash"}'),
+            (3, 400, b'{"message": "No number."}')])
         self.assertEqual(scorer.calls, [[b"1", b"crash", b"x"], [b"1"], [b"crash"], [b"x"]])
 
     def test_a_refusal_has_its_status(self):

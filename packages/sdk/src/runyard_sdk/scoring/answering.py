@@ -1,4 +1,5 @@
 """From requests to answers with any scorer: nothing that a script does gets past here."""
+import sys
 from time import perf_counter
 
 from runyard_sdk.scoring.answers import Refused, Unanswerable, failure, refusal
@@ -40,6 +41,7 @@ def _answer_to(error):
     if isinstance(error, Refused):
         return refusal(error.status, error.message)
     if isinstance(error, Unanswerable):
+        sys.stderr.write("%s\n" % error)
         return failure(str(error))
     log_exception(error)
     return failure(one_line(error))

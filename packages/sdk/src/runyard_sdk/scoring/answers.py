@@ -47,7 +47,7 @@ _ADVICE = {
     "bytes": "bytes have no form in JSON. Decode them to a str, or return AMLResponse(body, 200) to send them as "
              "they are.",
     "DataFrame": "a DataFrame has no form in JSON. Return its .to_dict(orient='records').",
-    "Tensor": "a Tensor has no form in JSON. Return its .tolist(), or .numpy().tolist().",
+    "EagerTensor": "a tensor has no form in JSON. Return its .numpy().tolist().",
     "coroutine": "run() is an async function, whose result nobody awaited. Write it as a plain function.",
     "generator": "a generator has no form in JSON. Return a list.",
     "set": "a set has no form in JSON. Return a list.",
