@@ -99,7 +99,7 @@ def _have_rows(jobs):
 def _changed(array):
     if array.dtype.kind not in "iuf":
         return array
-    backwards = array[..., ::-1] if array.ndim > 1 else array
+    backwards = array[..., ::-1].copy() if array.ndim > 1 else array
     if array.dtype.kind == "f" and (backwards == array).all():
         return array * array.dtype.type(1.5) + array.dtype.type(1)
     return backwards

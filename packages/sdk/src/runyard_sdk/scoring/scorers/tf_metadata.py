@@ -1,8 +1,7 @@
 """What GET tells of a model, in TensorFlow Serving's words, and the schema for its OpenAPI document."""
-from runyard_sdk.scoring.scorers import tf_signatures
+from runyard_sdk.scoring.scorers import json_schemas, tf_signatures
 
 METADATA_TYPE = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
-LARGEST_SAMPLE = 100
 
 
 def status(model):
@@ -61,12 +60,11 @@ def _row(tensors):
 
 def _values(tensor):
     """The JSON of one row of it."""
-    values = {"type": _json_type(tensor)}
-    for size in reversed((tensor.shape or [])[1:]):
-        values = {"type": "array", "items": values}
-        if size is not None:
-            values["minItems"] = values["maxItems"] = size
-    return values
+    return json_schemas.nested(_json_type(tensor), (tensor.shape or [])[1:])
+
+
+def _sample(tensor):
+    return json_schemas.sample(_json_type(tensor), (tensor.shape or [])[1:])
 
 
 def _json_type(tensor):
@@ -75,14 +73,3 @@ def _json_type(tensor):
     if tensor.dtype.name == "bool":
         return "boolean"
     return "integer" if tensor.dtype.is_integer else "number"
-
-
-def _sample(tensor):
-    """One row of zeros; None where its size is not known or large."""
-    value, count = {"string": "", "boolean": False, "integer": 0, "number": 0.0}[_json_type(tensor)], 1
-    for size in reversed((tensor.shape or [])[1:]):
-        count *= size or 1
-        if count > LARGEST_SAMPLE:
-            return None
-        value = [value] * (size or 1)
-    return value

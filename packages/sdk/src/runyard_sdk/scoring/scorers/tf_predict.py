@@ -4,6 +4,8 @@ import binascii
 import json
 
 from runyard_sdk.scoring.answers import Refused
+from runyard_sdk.scoring.scorers.bodies import json_type
+from runyard_sdk.scoring.scorers.tensors import array_of, check_shape
 
 ROWS, COLUMNS = "instances", "inputs"
 ANSWERS = {ROWS: "predictions", COLUMNS: "outputs"}
@@ -92,36 +94,24 @@ def _only_input(signature, where):
 
 
 def _array(alias, tensor, value):
-    import numpy
-    try:
-        if tensor.is_text:
-            array = numpy.array(_texts(decoded(value)), dtype=object)
-        else:
-            array = numpy.array(value, dtype=tensor.dtype.as_numpy_dtype)
-            if array.dtype.kind == "f" and numpy.isnan(array).any() and _has_null(value):
-                raise TypeError("null is no number")  # numpy takes it for NaN
-    except (ValueError, TypeError, OverflowError) as error:
-        raise Refused(400, "Input %s (%s) cannot be made of what was sent: %s." % (alias, tensor.dtype.name, error))
-    wanted = tensor.shape
-    if wanted is not None and (len(wanted) != array.ndim or any(
-            size not in (None, given) for size, given in zip(wanted, array.shape))):
-        raise Refused(400, "Input %s has the shape [%s]; the model takes [%s]." % (
-            alias, ", ".join(map(str, array.shape)), ", ".join("?" if one is None else str(one) for one in wanted)))
+    if tensor.is_text:
+        value, dtype = _texts(alias, decoded(value)), object
+    else:
+        dtype = tensor.dtype.as_numpy_dtype
+    array = array_of(alias, value, dtype)
+    if tensor.shape is not None:
+        check_shape(alias, array, tensor.shape)
     return array
 
 
-def _has_null(value):
-    return value is None or isinstance(value, list) and any(map(_has_null, value))
-
-
-def _texts(value):
+def _texts(alias, value):
     if isinstance(value, list):
-        return [_texts(one) for one in value]
+        return [_texts(alias, one) for one in value]
     if isinstance(value, str):
         return value.encode("utf-8")
     if isinstance(value, bytes):
         return value
-    raise TypeError("%r is no text" % (value,))
+    raise Refused(400, "Input %s takes texts, not a JSON %s." % (alias, json_type(value)))
 
 
 def _plain(alias, tensor, array):
