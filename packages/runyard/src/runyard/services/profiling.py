@@ -11,6 +11,7 @@ from runyard.model.names import check_asset_name
 from runyard.model.web_services import Admission, ObservedService, ServiceSpec
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
+from runyard.services.cpu_watch import CpuWatch, Used
 from runyard.services.packaging import Plan
 from runyard.services.recorded_work import Recorded, RecordedWork, Say
 from runyard.services.request_timing import Timed, send_in_turn
@@ -24,7 +25,7 @@ MOST_BYTES = 256 << 20
 LEAST_REQUESTS = 200
 MEASURED_SECONDS = 30.0
 LOOK_SECONDS = 10.0
-GIGABYTE = 1e9
+GIGABYTE = 1 << 30
 ROOM_ABOVE_PEAK = 1.25
 ID_PREFIX = "profile-"
 
@@ -103,9 +104,11 @@ class Profiles:
         try:
             port = self._ready(spec.id).port
             say(f"Asking with {len(bodies)} bodies.")
-            before = self._used(spec.id)
-            timed = send_in_turn(port, spec.scoring_path, bodies, least=LEAST_REQUESTS, within_seconds=MEASURED_SECONDS)
-            return _results(timed, before, self._used(spec.id))
+            with CpuWatch(lambda: self._used(spec.id)) as watch:
+                timed = send_in_turn(
+                    port, spec.scoring_path, bodies, least=LEAST_REQUESTS, within_seconds=MEASURED_SECONDS
+                )
+            return _results(timed, watch)
         finally:
             self._host.remove(spec.id)
 
@@ -120,7 +123,7 @@ class Profiles:
             seen = self._host.wait(service_id, seen.version if seen else 0, LOOK_SECONDS)
         return seen
 
-    def _used(self, service_id: str) -> "Used":
+    def _used(self, service_id: str) -> Used:
         replicas = self._host.metrics(service_id).get("replicas") or ()
         return Used(
             cpu_seconds=sum(float(one.get("cpu_seconds") or 0) for one in replicas),
@@ -135,15 +138,8 @@ def _apart(spec: ServiceSpec) -> ServiceSpec:
     return replace(plain, port=0, scale=replace(spec.scale, least=1, most=1))
 
 
-@dataclass(frozen=True)
-class Used:
-    cpu_seconds: float
-    peak_memory_bytes: int
-
-
-def _results(timed: Timed, before: Used, after: Used) -> dict[str, Any]:
-    cpu_seconds = max(0.0, after.cpu_seconds - before.cpu_seconds)
-    cores = cpu_seconds / timed.seconds if timed.seconds else 0.0
+def _results(timed: Timed, watch: CpuWatch) -> dict[str, Any]:
+    cores = watch.cpu_seconds / timed.seconds
     return {
         "requests": timed.count,
         "succeeded": len(timed.milliseconds),
@@ -153,11 +149,12 @@ def _results(timed: Timed, before: Used, after: Used) -> dict[str, Any]:
         "seconds": timed.seconds,
         "queries_per_second": timed.count / timed.seconds,
         "latency_ms": timed.latency(),
-        "peak_memory_bytes": after.peak_memory_bytes,
-        "cpu_seconds": cpu_seconds,
+        "peak_memory_bytes": watch.peak_memory_bytes,
+        "cpu_seconds": watch.cpu_seconds,
         "average_cpu": cores,
+        "peak_cpu": max(cores, watch.peak_cores),
         "recommended_cpu": _tenths_above(cores),
-        "recommended_memory_in_gb": _tenths_above(after.peak_memory_bytes * ROOM_ABOVE_PEAK / GIGABYTE),
+        "recommended_memory_in_gb": _tenths_above(watch.peak_memory_bytes * ROOM_ABOVE_PEAK / GIGABYTE),
     }
 
 
