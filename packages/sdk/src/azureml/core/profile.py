@@ -135,10 +135,16 @@ def _requests_of(workspace, input_dataset):
         raise UserErrorException("input_dataset must be a TabularDataset with one request body a row, got %r." % (
             input_dataset,))
     saved = input_dataset._saved(workspace)
-    if saved._format["kind"] == "delimited" and saved._format["separator"] == LINES and not saved._steps:
+    if _is_lines_alone(saved):
         return saved.id, None
     frame = saved.take(_MOST_ROWS).to_pandas_dataframe()
     return saved.id, [str(value) for value in frame[frame.columns[0]]]
+
+
+def _is_lines_alone(dataset):
+    form = dataset._format
+    return form["kind"] == "delimited" and form["separator"] == LINES and form["header"] == "NO_HEADERS" and \
+        not dataset._steps
 
 
 def _check_amount(name, value, least, most):

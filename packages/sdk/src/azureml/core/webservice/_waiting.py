@@ -40,10 +40,11 @@ def failure_text(record):
         text += "\n" + error["hint"]
     if record["revision"]:
         text += "\nThe version that was deployed before answers on."
-    if error.get("traceback"):
-        text += "\n\n" + error["traceback"].strip()
-    if error.get("logs"):
-        text += "\n\nThe last lines of its log (all of it: service.get_logs()):\n" + error["logs"].rstrip()
+    traceback, logs = (error.get("traceback") or "").strip(), (error.get("logs") or "").strip()
+    if traceback and traceback not in logs:
+        text += "\n\n" + traceback
+    if logs:
+        text += "\n\nThe last lines of its log (all of it: service.get_logs()):\n" + logs
     return text
 
 
