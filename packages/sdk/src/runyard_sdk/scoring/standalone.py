@@ -16,6 +16,7 @@ from runyard_sdk.scoring.output import open_log_streams
 from runyard_sdk.scoring.start import Start
 
 DEFAULT_PORT = 5001
+USUAL_FOLDERS = {"app_root": "azureml-app", "models_root": "azureml-models"}
 
 
 def main(arguments=None):
@@ -43,14 +44,11 @@ def read_package(path):
     folder = os.path.dirname(os.path.abspath(path))
     with open(path, "rb") as source:
         facts = json.loads(source.read().decode("utf-8"))
-    for name in ("app_root", "models_root"):
-        facts[name] = os.path.join(folder, facts.get(name) or _USUAL[name])
+    for name, usual in USUAL_FOLDERS.items():
+        facts[name] = os.path.join(folder, facts.get(name) or usual)
     facts["models"] = [dict(model, path=os.path.join(folder, model["path"])) if model.get("path") else model
                        for model in facts.get("models") or []]
     return Start.of_facts(facts)
-
-
-_USUAL = {"app_root": "azureml-app", "models_root": "azureml-models"}
 
 
 def _end_when_told():
