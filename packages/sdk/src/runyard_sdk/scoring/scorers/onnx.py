@@ -18,7 +18,8 @@ def load(start):
         session = onnxruntime.InferenceSession(path)
     except Exception as error:
         raise InitFailed(
-            "'%s' cannot be loaded by onnxruntime %s: %s" % (inside(model, path), onnxruntime.__version__, one_line(error)),
+            "'%s' cannot be loaded by onnxruntime %s: %s" % (
+                inside(model, path), onnxruntime.__version__, one_line(error)),
             "Check the file with onnx.checker.check_model. Of a model with weights in files of their own, register the "
             "whole folder.") from error
     return OnnxScorer(session)

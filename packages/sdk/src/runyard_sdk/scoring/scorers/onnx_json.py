@@ -3,6 +3,7 @@ import base64
 import binascii
 
 from runyard_sdk.scoring.answers import Refused, answer_json
+from runyard_sdk.scoring.failure import InitFailed
 from runyard_sdk.scoring.scorers.tensors import plain
 
 # onnx.TensorProto.DataType: number -> (its name, numpy's, where its values lie when they are not raw).
@@ -25,7 +26,8 @@ def numpy_type(type_in_session):
     try:
         return numpy.dtype(IN_SESSIONS.get(name, name)).type if name != "string" else object
     except TypeError:
-        raise Refused(400, "The model has an input of type %s, for which JSON has no form." % type_in_session)
+        raise InitFailed("The model has an input of type %s, for which JSON has no form." % type_in_session,
+                         "Export it with inputs that are tensors of numbers or texts, or deploy with a scoring script.")
 
 
 def is_typed(body):

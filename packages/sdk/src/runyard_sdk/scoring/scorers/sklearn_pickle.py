@@ -54,8 +54,8 @@ def _failed(name, path, error, here):
             "%s. It was saved by scikit-learn %s." % (problem.rstrip("."), saved_by),
             "Register the model with model_framework_version='%s', and deploy again." % saved_by)
     if isinstance(error, ImportError) and getattr(error, "name", None):
-        return InitFailed(problem, "The model uses the package of module '%s'. Deploy it with an inference_config whose "
-                                   "environment holds that package." % error.name.split(".")[0])
+        return InitFailed(problem, "The model uses the package of module '%s'. Deploy it with an inference_config "
+                                   "whose environment holds that package." % error.name.split(".")[0])
     return InitFailed(problem)
 
 

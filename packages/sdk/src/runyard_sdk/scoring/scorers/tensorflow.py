@@ -1,14 +1,14 @@
 """TensorFlow models without code, over the REST format of TensorFlow Serving."""
 from runyard_sdk.scoring.failure import InitFailed
-from runyard_sdk.scoring.scorers import tf_checkpoint, tf_keras, tf_saved_model
+from runyard_sdk.scoring.scorers.tf import checkpoint, keras, saved_model
 from runyard_sdk.scoring.scorers.model_files import all_files, listing, only_model
-from runyard_sdk.scoring.scorers.tf_serving import ServingScorer
+from runyard_sdk.scoring.scorers.tf.serving import ServingScorer
 
 
 def load(start):
     """A SavedModel, a Keras file or a checkpoint with its meta graph, whichever the model's folder holds first."""
     model = only_model(start)
-    for source in (tf_saved_model, tf_keras, tf_checkpoint):
+    for source in (saved_model, keras, checkpoint):
         found = source.find(model)
         if found:
             return ServingScorer(start, model, source.load(start, model, found))

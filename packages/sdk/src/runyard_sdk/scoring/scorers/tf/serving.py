@@ -3,13 +3,14 @@ import re
 from collections import OrderedDict
 
 from runyard_sdk.scoring.answers import Refused, answer_json
-from runyard_sdk.scoring.scorers import tf_examples, tf_metadata, tf_predict, tf_signatures
 from runyard_sdk.scoring.scorers.batching import RowsTogether, answer_in_groups
 from runyard_sdk.scoring.scorers.bodies import json_object
+from runyard_sdk.scoring.scorers.tf import examples, metadata, predict
+from runyard_sdk.scoring.scorers.tf.signatures import CLASSIFY, DEFAULT, PREDICT, REGRESS
 
 ROUTE = re.compile(r"/v1/models/(?P<model>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
                    r"(?P<metadata>/metadata)?(?::(?P<verb>[a-z]+))?")
-VERBS = {"predict": tf_signatures.PREDICT, "classify": tf_signatures.CLASSIFY, "regress": tf_signatures.REGRESS}
+VERBS = {"predict": PREDICT, "classify": CLASSIFY, "regress": REGRESS}
 EXAMPLES = {"predict": '{"instances": [...]}', "classify": '{"examples": [{"feature": 1.0}]}'}
 EXAMPLES["regress"] = EXAMPLES["classify"]
 
@@ -22,7 +23,7 @@ class ServingScorer(object):
         self._service, self._model = start.service, model
         self._signatures = OrderedDict(sorted(signatures.items()))
         self._rows = RowsTogether(self._compute)
-        self.schema = tf_metadata.schema(self._signatures)
+        self.schema = metadata.schema(self._signatures)
 
     def score(self, requests):
         return answer_in_groups(requests, self._read, self._answer, _refusal)
@@ -39,7 +40,7 @@ class ServingScorer(object):
                 raise Refused(404, "POST needs a verb behind the model: %s." % ", ".join(":" + one for one in VERBS))
         body = json_object(request.body, EXAMPLES[verb])
         name, signature = self._signature(body, verb)
-        job = (tf_predict if verb == "predict" else tf_examples).read(signature, body)
+        job = (predict if verb == "predict" else examples).read(signature, body)
         return ((verb, name), job.kind, job.shapes), job
 
     def _answer(self, key, jobs):
@@ -50,7 +51,7 @@ class ServingScorer(object):
             outputs = self._rows.outputs(key, [job.arrays for job in jobs])
         else:
             outputs = [self._compute(key, job.arrays) for job in jobs]
-        write = tf_predict.write if key[0][0] == "predict" else tf_examples.write
+        write = predict.write if key[0][0] == "predict" else examples.write
         return [write(signature, job, arrays) for job, arrays in zip(jobs, outputs)]
 
     def _compute(self, key, arrays):
@@ -78,12 +79,12 @@ class ServingScorer(object):
         if route.group("verb"):
             raise Refused(405, "Send a POST to :%s." % route.group("verb"))
         if route.group("metadata"):
-            return tf_metadata.metadata(self._model, self._signatures)
-        return tf_metadata.status(self._model)
+            return metadata.metadata(self._model, self._signatures)
+        return metadata.status(self._model)
 
     def _signature(self, body, verb):
         fitting = [name for name, one in self._signatures.items() if one.method == VERBS[verb]]
-        name = body.get("signature_name") or tf_signatures.DEFAULT
+        name = str(body.get("signature_name") or DEFAULT)
         if "signature_name" not in body and name not in fitting and len(fitting) == 1:
             name = fitting[0]
         if name not in self._signatures:

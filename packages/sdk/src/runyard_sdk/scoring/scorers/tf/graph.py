@@ -2,8 +2,8 @@
 import re
 
 # Best first. A scope of such a name stands for what comes out of it.
-OUTPUT_WORDS = ("predictions", "prediction", "probabilities", "probs", "softmax", "outputs", "output", "logits", "scores",
-                "final_result", "y_pred", "y_hat", "predict")
+OUTPUT_WORDS = ("predictions", "prediction", "probabilities", "probs", "softmax", "outputs", "output", "logits",
+                "scores", "final_result", "y_pred", "y_hat", "predict")
 # The part of a graph that trains or measures has the same words in its names.
 NOT_SERVED = re.compile(r"(^|/)(gradients?|save|train|training|optimizer|adam|momentum|rmsprop|sgd|adagrad|loss|losses|"
                         r"cost|accuracy|acc|metrics?|eval|evaluation|report_uninitialized|init|xent|cross_entropy)"
@@ -11,7 +11,8 @@ NOT_SERVED = re.compile(r"(^|/)(gradients?|save|train|training|optimizer|adam|mo
 # What is fed besides data, and what it is when a model is used rather than trained.
 USUAL_VALUES = ((re.compile(r"(^|[/_])keep_?(prob|rate)", re.IGNORECASE), 1.0),
                 (re.compile(r"drop_?(out)?(_?rate|_?prob)?(_[0-9]+)?$", re.IGNORECASE), 0.0),
-                (re.compile(r"(^|[/_])(is_?)?train(ing)?(_?(mode|phase|flag))?(_[0-9]+)?$|(^|[/_])phase$", re.IGNORECASE), False))
+                (re.compile(r"(^|[/_])(is_?)?train(ing)?(_?(mode|phase|flag))?(_[0-9]+)?$", re.IGNORECASE), False),
+                (re.compile(r"(^|[/_])phase$", re.IGNORECASE), False))
 LOGITS_FIRST = ("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
 LOGITS_WITHIN = ("ArgMax", "Softmax", "Sigmoid", "TopKV2")
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -19,13 +20,14 @@ PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
 def named_output(graph):
     """The operation whose name says that it is what the model gives; None where none does."""
-    served = [op for op in graph.get_operations() if _could_be_output(op)]
+    operations = graph.get_operations()
     for word in OUTPUT_WORDS:
         for depth in (1, 2):  # the operation itself, or the scope it lies in
-            found = [op for op in served if _word_at(op, depth) == word]
+            found = [op for op in operations if _word_at(op, depth) == word and _could_be_output(op)]
             last = [op for op in found if not _feeds(op, found)]
             if last:
-                return last[-1]
+                # What needs the labels too measures the model.
+                return min(reversed(last), key=lambda op: len(placeholders_of(op)))
     return None
 
 
@@ -97,7 +99,7 @@ def _could_be_output(op):
     if len(op.outputs) != 1 or NOT_SERVED.search(op.name) or op.type in PLACEHOLDERS:
         return False
     tensor = op.outputs[0]
-    if tensor.dtype.base_dtype.name == "resource" or (tensor.shape.ndims is not None and tensor.shape.ndims < 1):
+    if tensor.dtype.base_dtype.name in ("resource", "bool") or (tensor.shape.ndims is not None and tensor.shape.ndims < 1):
         return False
     return any(not has_usual_value(one) for one in placeholders_of(op))
 

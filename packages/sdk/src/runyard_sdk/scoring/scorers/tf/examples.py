@@ -1,7 +1,7 @@
 """Bodies of :classify and :regress: {"examples": [{feature: value}], "context": {...}} -> {"result": [...]}."""
 from runyard_sdk.scoring.answers import Refused, answer_json
 from runyard_sdk.scoring.scorers.bodies import json_type
-from runyard_sdk.scoring.scorers.tf_predict import Job, decoded
+from runyard_sdk.scoring.scorers.tf.predict import Job, decoded
 
 
 def read(signature, body):

@@ -2,9 +2,9 @@
 import os
 
 from runyard_sdk.scoring.failure import InitFailed
-from runyard_sdk.scoring.scorers import tf_signatures
 from runyard_sdk.scoring.scorers.model_files import inside, with_suffix
-from runyard_sdk.scoring.scorers.tf_signatures import Signature, Tensor
+from runyard_sdk.scoring.scorers.tf import signatures
+from runyard_sdk.scoring.scorers.tf.signatures import Signature, Tensor
 
 NAMES = ("saved_model.pb", "saved_model.pbtxt")
 
@@ -25,13 +25,13 @@ def find(model):
 def load(start, model, folder):
     """Its signatures by name."""
     import tensorflow
-    tf = tf_signatures.version_1(tensorflow)
+    tf = signatures.version_1(tensorflow)
     if _number(folder) >= 0:
         start.notes.append("Version folder '%s' is served." % inside(model, folder))
     tags = _tags(_read(folder), inside(model, folder))
     graph = tf.Graph()
     with graph.as_default():
-        session = tf_signatures.open_session(tf, graph)
+        session = signatures.open_session(tf, graph)
         try:
             meta = tf.saved_model.loader.load(session, tags, folder)
         except Exception as error:
@@ -53,13 +53,13 @@ def signatures_of(tf, session, definitions):
         if name.startswith("__saved_model") or not definition.outputs or not all(info.name for info in tensors):
             continue  # what starts the model, trains it, or takes sparse tensors, for which JSON has no form
         inputs, outputs = _tensors(tf, definition.inputs), _tensors(tf, definition.outputs)
-        run = tf_signatures.session_run(session, list(inputs.values()), list(outputs.values()))
-        found[name] = Signature(inputs, outputs, run, definition.method_name or tf_signatures.PREDICT)
+        run = signatures.session_run(session, list(inputs.values()), list(outputs.values()))
+        found[name] = Signature(inputs, outputs, run, definition.method_name or signatures.PREDICT)
     return found
 
 
 def _tensors(tf, infos):
-    return {alias: Tensor(info.name, tf.as_dtype(info.dtype), tf_signatures.shape_of(info.tensor_shape))
+    return {alias: Tensor(info.name, tf.as_dtype(info.dtype), signatures.shape_of(info.tensor_shape))
             for alias, info in sorted(infos.items())}
 
 

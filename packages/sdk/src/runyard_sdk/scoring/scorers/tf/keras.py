@@ -1,8 +1,8 @@
 """Keras models in one file, .keras or .h5."""
 from runyard_sdk.scoring.failure import InitFailed, one_line
-from runyard_sdk.scoring.scorers import tf_signatures
 from runyard_sdk.scoring.scorers.model_files import inside, only_one, with_suffix
-from runyard_sdk.scoring.scorers.tf_signatures import Signature, Tensor
+from runyard_sdk.scoring.scorers.tf import signatures
+from runyard_sdk.scoring.scorers.tf.signatures import Signature, Tensor
 
 SUFFIXES = (".keras", ".h5", ".hdf5")
 
@@ -27,7 +27,7 @@ def load(start, model, path):
     inputs = {_alias(tensor.name): _tensor(tf, tensor) for tensor in keras.inputs}
     names = getattr(keras, "output_names", None) or [_alias(tensor.name) for tensor in keras.outputs]
     outputs = {name: _tensor(tf, tensor) for name, tensor in zip(names, keras.outputs)}
-    return {tf_signatures.DEFAULT: Signature(inputs, outputs, _runner(keras))}
+    return {signatures.DEFAULT: Signature(inputs, outputs, _runner(keras))}
 
 
 def _runner(keras):

@@ -1,5 +1,6 @@
 """What GET tells of a model, in TensorFlow Serving's words, and the schema for its OpenAPI document."""
-from runyard_sdk.scoring.scorers import json_schemas, tf_signatures
+from runyard_sdk.scoring.scorers import json_schemas
+from runyard_sdk.scoring.scorers.tf.signatures import DEFAULT
 
 METADATA_TYPE = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
 
@@ -25,7 +26,7 @@ def metadata(model, signatures):
 
 def schema(signatures):
     """Of the row format and the signature that answers when none is named."""
-    name = tf_signatures.DEFAULT if tf_signatures.DEFAULT in signatures else next(iter(signatures))
+    name = DEFAULT if DEFAULT in signatures else next(iter(signatures))
     signature = signatures[name]
     inputs = {alias: one for alias, one in signature.inputs.items() if alias not in signature.optional}
     # An object for each row, unless there is nothing to tell apart.

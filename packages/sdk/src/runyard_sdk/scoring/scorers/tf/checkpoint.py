@@ -3,9 +3,9 @@ import os
 import re
 
 from runyard_sdk.scoring.failure import InitFailed, one_line
-from runyard_sdk.scoring.scorers import tf_graph, tf_saved_model, tf_signatures
 from runyard_sdk.scoring.scorers.model_files import inside, with_suffix
-from runyard_sdk.scoring.scorers.tf_signatures import Signature, Tensor
+from runyard_sdk.scoring.scorers.tf import graph as graphs, saved_model, signatures
+from runyard_sdk.scoring.scorers.tf.signatures import Signature, Tensor
 
 LATEST = re.compile(r'^model_checkpoint_path:\s*"(?P<path>[^"]*)"', re.MULTILINE)
 STEP = re.compile(r"-([0-9]+)$")
@@ -30,22 +30,23 @@ def find(model):
 def load(start, model, prefix):
     """Its signatures by name: those that its meta graph has, else the one that the names in its graph make."""
     import tensorflow
-    tf = tf_signatures.version_1(tensorflow)
+    tf = signatures.version_1(tensorflow)
     name = inside(model, prefix)
     graph = tf.Graph()
     with graph.as_default():
-        session = tf_signatures.open_session(tf, graph)
+        session = signatures.open_session(tf, graph)
         try:
             saver = tf.train.import_meta_graph(prefix + ".meta", clear_devices=True)
             saver.restore(session, prefix)
         except Exception as error:
             raise InitFailed(
-                "Checkpoint '%s' cannot be restored by TensorFlow %s: %s" % (name, tensorflow.__version__, one_line(error)),
+                "Checkpoint '%s' cannot be restored by TensorFlow %s: %s" % (
+                    name, tensorflow.__version__, one_line(error)),
                 "Register the folder with all its files (.meta, .index, .data-...) and the model_framework_version "
                 "that it was trained with.") from error
         _run_table_initializers(tf, session, graph)
-        declared = tf_saved_model.signatures_of(tf, session, _declared(tf, prefix))
-        return declared or {tf_signatures.DEFAULT: _by_names(start, tf, session, graph, name)}
+        declared = saved_model.signatures_of(tf, session, _declared(tf, prefix))
+        return declared or {signatures.DEFAULT: _by_names(start, tf, session, graph, name)}
 
 
 def _latest(path):
@@ -77,18 +78,18 @@ def _run_table_initializers(tf, session, graph):
 
 
 def _by_names(start, tf, session, graph, name):
-    output = tf_graph.named_output(graph)
-    placeholders = tf_graph.placeholders_of(output) if output is not None else []
-    if not [one for one in placeholders if not tf_graph.has_usual_value(one)]:
+    output = graphs.named_output(graph)
+    placeholders = graphs.placeholders_of(output) if output is not None else []
+    if not [one for one in placeholders if not graphs.has_usual_value(one)]:
         raise _unnamed(name, graph)
-    inputs = {alias: _tensor(tf, one.outputs[0]) for alias, one in tf_graph.aliases(placeholders).items()}
-    outputs = {tf_graph.output_alias(output): _tensor(tf, output.outputs[0])}
-    usual = {alias: tf_graph.usual_value(one) for alias, one in tf_graph.aliases(placeholders).items()
-             if tf_graph.has_usual_value(one)}
+    inputs = {alias: _tensor(tf, one.outputs[0]) for alias, one in graphs.aliases(placeholders).items()}
+    outputs = {graphs.output_alias(output): _tensor(tf, output.outputs[0])}
+    usual = {alias: graphs.usual_value(one) for alias, one in graphs.aliases(placeholders).items()
+             if graphs.has_usual_value(one)}
     start.notes.append("Checkpoint '%s' is served from %s to %s%s." % (
         name, ", ".join(tensor.name for alias, tensor in inputs.items() if alias not in usual),
         output.outputs[0].name, "".join("; %s is %s" % (inputs[alias].name, value) for alias, value in usual.items())))
-    run = tf_signatures.session_run(session, list(inputs.values()), list(outputs.values()))
+    run = signatures.session_run(session, list(inputs.values()), list(outputs.values()))
     return Signature(inputs, outputs, run, optional=usual)
 
 
@@ -99,7 +100,7 @@ def _tensor(tf, tensor):
 
 def _unnamed(name, graph):
     """Why it cannot be served, with the line that would do in the script that trained it."""
-    inputs, output = tf_graph.likely_inputs(graph), tf_graph.likely_output(graph)
+    inputs, output = graphs.likely_inputs(graph), graphs.likely_output(graph)
     problem = "Checkpoint '%s' does not say what goes in and out of the model" % name
     if not inputs:
         return InitFailed(
@@ -108,7 +109,7 @@ def _unnamed(name, graph):
             "serving_input_receiver_fn); else tf.saved_model.simple_save(session, 'outputs/model', inputs={...}, "
             "outputs={...}). Register that folder.")
     named = ", ".join("'%s': graph.get_tensor_by_name('%s')" % (alias, one.outputs[0].name)
-                      for alias, one in tf_graph.aliases(inputs).items())
+                      for alias, one in graphs.aliases(inputs).items())
     target = "graph.get_tensor_by_name('%s')" % output.outputs[0].name if output is not None else "..."
     return InitFailed(
         "%s: no tensor of its graph is called output, logits, predictions or the like." % problem,
