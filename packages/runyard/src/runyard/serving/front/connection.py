@@ -203,6 +203,7 @@ class Connection(asyncio.Protocol):
         limits = reception.limits
         if len(self._headers) > limits.head_fields or (self._head_bytes > limits.head_bytes and self._is_head_large()):
             exchange.refuse(self._head_too_large())
+            exchange.keeps_alive = False
         elif target is _NOWHERE:
             exchange.refuse(Refusal(400, "The request line has no path."))
         else:

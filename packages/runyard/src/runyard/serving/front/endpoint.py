@@ -33,6 +33,10 @@ class Endpoint:
         self._bell: asyncio.TimerHandle | None = None
         self.port = 0
 
+    @property
+    def connections(self) -> int:
+        return len(self._reception.crowd)
+
     async def reconfigure(self, spec: ServiceSpec) -> None:
         """Keys, limits, names and paths count from the next request on. Another address or certificate opens the port
         anew, for new connections."""

@@ -124,7 +124,7 @@ class Exchange(ScoringRequest):
         _, status, microseconds, head, body = answer
         lines = b"x-ms-run-fn-exec-ms: %.3f\r\n" % (microseconds / 1000)
         if head:
-            self._write(status, lines + _worker_lines(head), body)
+            self._write(status, lines + worker_lines(head), body)
         else:
             verdict = _NOT_FAILED if status < 500 else _FAILED
             self._write(status, lines + verdict + b"Content-Type: application/json\r\n", body)
@@ -223,7 +223,7 @@ class Exchange(ScoringRequest):
         self._parts, self.body = None, b""
 
 
-def _worker_lines(head: bytes) -> bytes:
+def worker_lines(head: bytes) -> bytes:
     """Of the JSON with which a worker sets fields; they go without those that are none."""
     try:
         fields = [(str(name), str(value)) for name, value in orjson.loads(head)["headers"]]
