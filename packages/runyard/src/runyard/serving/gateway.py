@@ -109,7 +109,7 @@ class Gateway:
             seconds = min(float(request["seconds"]), _LONGEST_WAIT_SECONDS)
             return {"observed": to_json(await service.observation.after(int(request["version"]), seconds))}
         if op == "metrics":
-            return {} if service is None else await asyncio.to_thread(service.metrics)
+            return {} if service is None else await service.metrics()
         raise InvalidArgument(f"The gateway knows no op {op!r}.")
 
     async def _take_up(self, folder: ServiceFolder) -> None:

@@ -12,7 +12,7 @@ from runyard.serving.log_file import ServiceLog
 from runyard.serving.observation import Observation
 from runyard.serving.port import open_service_port
 from runyard.serving.revision import Revision, find_revision
-from runyard.serving.workers.process import WorkerFailed
+from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 from runyard.serving.workers.replicas import ReplicaSet
 from runyard.serving.workers.tree import kill_service_trees
 
@@ -34,6 +34,7 @@ class HostedService:
         self.dispatcher = Dispatcher(self.spec.limits)
         self.active: ReplicaSet | None = None
         """The revision that answers; None before the first is ready."""
+        self._fresh: ReplicaSet | None = None
         self._held = ExitStack()
         self._endpoint: Endpoint | None = None
         self._deploying: asyncio.Task[None] | None = None
@@ -77,8 +78,13 @@ class HostedService:
         """The gateway leaves: what was taken is answered, the workers end, and the folder stays."""
         await self._leave(_LEAVING_DRAIN_SECONDS, "The gateway is leaving.")
 
-    def metrics(self) -> dict[str, Any]:
-        return {**self.dispatcher.metrics(), "replicas": self.active.metrics() if self.active else []}
+    async def metrics(self) -> dict[str, Any]:
+        replicas = await in_thread(self.active.metrics) if self.active else []
+        return {**self.dispatcher.metrics(), "replicas": replicas}
+
+    def workers(self) -> list[WorkerProcess]:
+        """All that have a process now, those of a revision that is not yet ready too."""
+        return [worker for replicas in (self.active, self._fresh) if replicas for worker in replicas.workers()]
 
     @property
     def is_deploying(self) -> bool:
@@ -158,7 +164,7 @@ class HostedService:
         revision = await prepare(self.folder, spec, self.log, self._tell_step)
         held = await hold_environment(self.folder.home, revision)
         self._tell_step("init")
-        fresh = self._replica_set(revision)
+        fresh = self._fresh = self._replica_set(revision)
         try:
             await fresh.preflight()
             before = self.active.ready if self.active else 0
@@ -168,6 +174,8 @@ class HostedService:
             await fresh.stop(drain_seconds=0)
             held.close()
             raise
+        finally:
+            self._fresh = None
         self._swap(fresh, held)
 
     def _swap(self, fresh: ReplicaSet, held: ExitStack) -> None:

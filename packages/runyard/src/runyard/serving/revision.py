@@ -23,11 +23,9 @@ _APP, _MODELS = "azureml-app", "azureml-models"
 
 
 @dataclass(frozen=True)
-class LaidModel:
+class ModelName:
     name: str
     version: int
-    path: str
-    """Absolute: the one file of the model, or the folder that all of its files lie in."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Revision:
     number: int
     service: str
     scorer: Scorer
-    models: tuple[LaidModel, ...]
+    models: tuple[ModelName, ...]
     python: str
     environment_key: str = ""
     entry_script: str = ""
@@ -89,12 +87,11 @@ def lay_files(folder: ServiceFolder, spec: ServiceSpec) -> None:
 
 def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
     """Write down what the files and the environment came to; from here on it is found."""
-    root = models_root(folder, spec.revision)
     made = Revision(
         number=spec.revision,
         service=spec.name,
         scorer=spec.scorer,
-        models=tuple(LaidModel(model.name, model.version, str(_path_of(root, model))) for model in spec.models),
+        models=tuple(ModelName(model.name, model.version) for model in spec.models),
         python=str(built.python),
         environment_key=built.key,
         entry_script=spec.entry_script,
@@ -110,13 +107,16 @@ def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) ->
 
 def start_facts(folder: ServiceFolder, revision: Revision) -> Json:
     """What a worker is told first."""
+    root = models_root(folder, revision.number)
     return {
         "scorer": revision.scorer.value,
         "service": revision.service,
         "entry_script": revision.entry_script,
         "app_root": str(app_root(folder, revision.number)),
-        "models_root": str(models_root(folder, revision.number)),
-        "models": [to_json(model) for model in revision.models],
+        "models_root": str(root),
+        "models": [
+            {**to_json(model), "path": str(root / model.name / str(model.version))} for model in revision.models
+        ],
         "requests_at_once": revision.requests_at_once,
         "framework_version": revision.framework_version,
     }
@@ -126,13 +126,6 @@ def _folder_of(model: ServedModel) -> Path:
     if not model.name or "/" in model.name or "\0" in model.name or model.name in (".", ".."):
         raise InvalidArgument(f"{model.name!r} cannot be the name of a model.")
     return Path(model.name, str(model.version))
-
-
-def _path_of(root: Path, model: ServedModel) -> Path:
-    """As Model.get_model_path has it: a model that is one file is that file."""
-    folder = root / _folder_of(model)
-    paths = [entry.path for entry in model.files]
-    return folder / (paths[0] if len(paths) == 1 else os.path.commonpath(paths) if paths else "")
 
 
 def _link_models(app: Path) -> None:

@@ -25,6 +25,7 @@ class Watched(Protocol):
     observation: Observation
     active: ReplicaSet | None
 
+    def workers(self) -> list[WorkerProcess]: ...
     async def ensure_port(self) -> None: ...
     def publish(self) -> None: ...
 
@@ -54,8 +55,7 @@ class Watch:
 
     async def _watch_memory(self) -> bool:
         """Kill workers that hold more than they may; whether any is near that."""
-        active = self._service.active
-        workers = active.workers() if active else []
+        workers = self._service.workers()
         limit = self._service.spec.limits.memory_bytes or self._machine_limit
         held = await asyncio.to_thread(_measured, workers)
         for worker, size in zip(workers, held, strict=True):

@@ -23,9 +23,8 @@ class ReplicaOwner(Protocol):
     def replica_changed(self, trouble: ServiceTrouble | None) -> None: ...
 
 
-async def first_worker(make: MakeWorker, init_seconds: float) -> WorkerProcess:
-    """Start one and wait until it is ready. Raises WorkerFailed, when nothing of it is left."""
-    worker = make()
+async def first_start(worker: WorkerProcess, init_seconds: float) -> None:
+    """Start it and wait until it is ready. Raises WorkerFailed, when nothing of it is left."""
     try:
         worker.start()
     except OSError as error:
@@ -35,7 +34,6 @@ async def first_worker(make: MakeWorker, init_seconds: float) -> WorkerProcess:
     except BaseException:
         await worker.finish(0)
         raise
-    return worker
 
 
 async def become_ready(worker: WorkerProcess, init_seconds: float) -> WorkerFacts:

@@ -9,7 +9,7 @@ from runyard.serving.log_file import ServiceLog
 from runyard.serving.revision import Revision
 from runyard.serving.worker_link import WorkerFacts
 from runyard.serving.workers.process import WorkerProcess
-from runyard.serving.workers.replica import Replica, first_worker
+from runyard.serving.workers.replica import Replica, first_start
 
 _DRAIN_SECONDS = 60.0
 Changed = Callable[[ServiceTrouble | None], None]
@@ -30,6 +30,7 @@ class ReplicaSet:
     ) -> None:
         self.revision, self.limits, self.changed = revision, limits, changed
         self._folder, self._log, self._sdk = folder, log, sdk
+        self._first: WorkerProcess | None = None
         self._replicas: list[Replica] = []
         self._stopping: set[asyncio.Task[None]] = set()
         self._dispatcher: Dispatcher | None = None
@@ -47,7 +48,11 @@ class ReplicaSet:
 
     async def preflight(self) -> None:
         """Start the first worker and wait for its init(). Raises WorkerFailed, when nothing of it is left."""
-        worker = await first_worker(self._make, self.limits.init_seconds)
+        worker = self._first = self._make()
+        try:
+            await first_start(worker, self.limits.init_seconds)
+        finally:
+            self._first = None
         self.facts = worker.link.facts
         self._replicas.append(Replica(self._make, self, worker))
 
@@ -95,7 +100,8 @@ class ReplicaSet:
 
     def workers(self) -> list[WorkerProcess]:
         """Those that have a process now."""
-        return [replica.worker for replica in self._replicas if replica.worker is not None and replica.worker.pid]
+        found = [self._first, *(replica.worker for replica in self._replicas)]
+        return [worker for worker in found if worker is not None and worker.pid]
 
     def metrics(self) -> list[dict[str, object]]:
         return [
