@@ -50,8 +50,7 @@ class Worker(object):
         self.send(b"S", json.dumps(dict({
             "scorer": "script", "service": "test", "entry_script": entry_script, "app_root": self.app_root,
             "models_root": self.models_root, "requests_at_once": 1, "framework_version": "", "models": [
-                {"name": name, "version": version, "path": os.path.join(self.models_root, name, str(version))}
-                for name, version in served]}, **facts)).encode("utf-8"))
+                {"name": name, "version": version} for name, version in served]}, **facts)).encode("utf-8"))
 
     def __enter__(self):
         return self

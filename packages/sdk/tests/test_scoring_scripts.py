@@ -158,6 +158,14 @@ class Surroundings(unittest.TestCase):
             worker.ready()
             self.assertEqual(worker.ask(b"").json, ["near", "deep", "score", "score.py", "d", [], True])
 
+    def test_the_source_directory_is_looked_up_from_below_it_too(self):
+        code = {"source/deep/er/score.py": "import neighbour\ndef init(): pass\ndef run(data): return [neighbour.NAME, "
+                                           "open('./source/extra.txt').read()]",
+                "source/neighbour.py": "NAME = 'neighbour'", "source/extra.txt": "extra"}
+        with Worker(code, entry_script="source/deep/er/score.py") as worker:
+            worker.ready()
+            self.assertEqual(worker.ask(b"").json, ["neighbour", "extra"])
+
     def test_a_script_with_the_name_of_a_loaded_module_hides_nothing(self):
         with Worker("import json\ndef init(): pass\ndef run(data): return json.loads(data)",
                     entry_script="entry/json.py") as worker:

@@ -44,7 +44,7 @@ class AFailedStart(unittest.TestCase):
 
     def test_of_a_module_in_a_sub_folder_says_where_it_is(self):
         facts = self.failure_of({"score.py": "import tools\n", "lib/tools.py": ""})
-        self.assertIn("lib/tools.py is in the source_directory", facts["hint"])
+        self.assertIn("lib/tools.py is there", facts["hint"])
 
     def test_of_a_syntax_error_names_the_line(self):
         facts = self.failure_of("def init():\n    pass\ndef run(data)\n    return 1\n")

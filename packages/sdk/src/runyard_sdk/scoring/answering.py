@@ -15,17 +15,23 @@ def answer_all(scorer, requests):
     Where several together fail, each is asked alone: a bad one does not hurt its neighbours.
     """
     began = perf_counter()
+    answers = _scored(scorer, requests)
+    if answers is None:
+        return [answered for request in requests for answered in answer_all(scorer, [request])]
+    flush_output()
+    microseconds = int((perf_counter() - began) * 1e6)
+    return [(request.id, _sendable(answer), microseconds) for request, answer in zip(requests, answers)]
+
+
+def _scored(scorer, requests):
+    """Their answers; None where several together failed."""
     try:
         answers = scorer.score(requests)
         if len(answers) != len(requests):
             raise ValueError("The scorer gave %d answers to %d requests." % (len(answers), len(requests)))
+        return answers
     except BaseException as error:  # SystemExit in a script ends a request, not the worker
-        if len(requests) > 1:
-            return [answered for request in requests for answered in answer_all(scorer, [request])]
-        answers = [_answer_to(error)]
-    flush_output()
-    microseconds = int((perf_counter() - began) * 1e6)
-    return [(request.id, _sendable(answer), microseconds) for request, answer in zip(requests, answers)]
+        return [_answer_to(error)] if len(requests) == 1 else None
 
 
 def _sendable(answer):

@@ -23,7 +23,7 @@ def hint_for_import(error, app_root):
         return _hint_for_another_version(error, top)
     elsewhere = _below(app_root, top)
     if elsewhere:
-        return ("%s is in the source_directory, but modules are looked up from its top and from the entry script's "
+        return ("%s is there, but modules are looked up from the top of source_directory and from the entry script's "
                 "folder. Import it by its whole path there." % elsewhere)
     package = _PACKAGES.get(top, top.replace("_", "-"))
     return ("Add the package to the environment of the InferenceConfig: "

@@ -46,8 +46,6 @@ def read_package(path):
         facts = json.loads(source.read().decode("utf-8"))
     for name, usual in USUAL_FOLDERS.items():
         facts[name] = os.path.join(folder, facts.get(name) or usual)
-    facts["models"] = [dict(model, path=os.path.join(folder, model["path"])) if model.get("path") else model
-                       for model in facts.get("models") or []]
     return Start.of_facts(facts)
 
 

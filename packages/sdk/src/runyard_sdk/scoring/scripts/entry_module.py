@@ -13,9 +13,6 @@ def import_entry_script(start):
     if not os.path.isfile(path):
         raise InitFailed("entry_script %r is not in the source_directory." % start.entry_script,
                          "Give its path within source_directory.")
-    folder = os.path.dirname(path)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
     module = _executed(path, start.entry_script)
     _check(module, start.entry_script)
     return module
