@@ -16,7 +16,7 @@ from bench.home import Home, open_home
 from bench.measuring import Bar, Measurement, Subject, at_most, interleaved, median, seconds_of, spread_of
 from bench.peers.process import PeerFailed
 from bench.serving.deploying import METHOD, deployed, labels, register_iris
-from bench.serving.iris import PEERS, Iris, make_iris
+from bench.serving.iris import PEERS, Iris, make_iris_for_peers
 from bench.serving.servers import THREADS, Kind, serving
 
 REPEATS, RARE = 7, 4
@@ -28,7 +28,7 @@ print(joblib.load(sys.argv[1]).predict([[5.1, 3.5, 1.4, 0.2]]))
 
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder, open_home() as home:
-        iris = make_iris(Path(folder, "model"))
+        iris = make_iris_for_peers(Path(folder, "model"))
         reasons: dict[str, str] = {}
         subjects: dict[str, Subject] = {"ours": _until_first_answer(home, iris)}
         subjects["ours"]()  # builds the environment

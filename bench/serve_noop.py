@@ -15,7 +15,7 @@ from bench.serving.load import generator
 from bench.serving.rounds import CONNECTIONS, FLOOR, OURS, Rounds
 from bench.serving.servers import serving, trivial
 
-ROUNDS, SECONDS = 5, 1.5
+ROUNDS, RARE, SECONDS = 5, 2, 1.2
 SCRIPT = """
 def init():
     pass
@@ -41,7 +41,7 @@ def measure() -> Iterator[Measurement]:
             CEILING: ceiling,
         }
         rounds = Rounds(load, targets, {})
-        rounds.play(ROUNDS, SECONDS)
+        rounds.play(ROUNDS, SECONDS, rarely=(CEILING,), rare=RARE)
     for connections in CONNECTIONS:
         yield rounds.measurement("no-op scoring script", connections, "rate", "requests/s", lambda *_: HALF)
         yield rounds.measurement("no-op scoring script", connections, "p99", "ms", lambda *_: times_floor(3))

@@ -10,18 +10,18 @@ from bench.home import Home, open_home
 from bench.measuring import Bar, Measurement
 from bench.peers.process import PeerFailed, peer_python
 from bench.serving.deploying import deployed, no_code_target, register_iris, script, script_target
-from bench.serving.iris import PEERS, UVICORN, Iris, make_iris
+from bench.serving.iris import PEERS, UVICORN, Iris, make_iris_for_peers
 from bench.serving.load import Target, generator
 from bench.serving.rounds import CONNECTIONS, FLOOR, OURS, Rounds
 from bench.serving.servers import SCRIPTS, serving
 
-ROUNDS, RARE, SECONDS = 5, 2, 1.5
+ROUNDS, RARE, SECONDS = 5, 2, 1.2
 OWN_SCRIPT = "ours, by the script that azureml-inference-server-http runs"
 
 
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
-        iris = make_iris(Path(folder, "model"))
+        iris = make_iris_for_peers(Path(folder, "model"))
         load = opened.enter_context(generator())
         floor = opened.enter_context(serving(UVICORN, iris.question, iris.model, Path(folder, "floor")))
         peers, reasons = _open_peers(opened, iris, Path(folder))

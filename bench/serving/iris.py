@@ -40,16 +40,21 @@ class Iris:
 
 
 def make_iris(folder: Path, shift: int = 0) -> Iris:
-    """Fitted with the scikit-learn that serves it, on labels that are higher by `shift`. Lies there for mlflow too, as
-    far as that installs."""
+    """Fitted with the scikit-learn that serves it, on labels that are higher by `shift`."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "iris.joblib"
-    made = _run(peer_python(UVICORN.environment), "make_iris.py", str(model), str(shift))
-    with suppress(PeerFailed):
-        _run(peer_python(PEERS["mlflow"].environment), "iris_mlflow.py", str(model), f"{model}.mlflow")
+    made = _run(UVICORN, "make_iris.py", str(model), str(shift))
     return Iris(model, Question(**json.loads(made)))
 
 
-def _run(python: str, script: str, *arguments: str) -> str:
-    command = [python, str(SCRIPTS / script), *arguments]
+def make_iris_for_peers(folder: Path) -> Iris:
+    """The same, and beside it as mlflow wants to have it, where that installs."""
+    iris = make_iris(folder)
+    with suppress(PeerFailed):
+        _run(PEERS["mlflow"], "iris_mlflow.py", str(iris.model), f"{iris.model}.mlflow")
+    return iris
+
+
+def _run(kind: Kind, script: str, *arguments: str) -> str:
+    command = [peer_python(kind.environment), str(SCRIPTS / script), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **OFFLINE}).stdout
