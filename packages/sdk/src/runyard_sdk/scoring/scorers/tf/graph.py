@@ -99,7 +99,7 @@ def _could_be_output(op):
     if len(op.outputs) != 1 or NOT_SERVED.search(op.name) or op.type in PLACEHOLDERS:
         return False
     tensor = op.outputs[0]
-    if tensor.dtype.base_dtype.name in ("resource", "bool") or (tensor.shape.ndims is not None and tensor.shape.ndims < 1):
+    if tensor.dtype.base_dtype.name in ("resource", "bool") or tensor.shape.ndims == 0:
         return False
     return any(not has_usual_value(one) for one in placeholders_of(op))
 
