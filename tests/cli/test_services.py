@@ -121,7 +121,7 @@ def test_its_log_has_what_the_script_printed(shell: Shell, deployed: subprocess.
 def test_a_name_that_is_taken_is_replaced_only_when_asked(shell: Shell, deployed: subprocess.CompletedProcess) -> None:
     refused = shell("deploy", "net", *SCRIPT)
     assert refused.returncode == 1
-    assert "overwrite" in refused.stderr
+    assert "--overwrite" in refused.stderr
     before = json.loads(shell("services", "show", "net", "-o", "json").stdout)
     again = shell("deploy", "net", *SCRIPT, "--overwrite", "-o", "json")
     assert again.returncode == 0, again.stderr
@@ -178,7 +178,7 @@ def test_following_a_log_ends_when_the_web_service_is_deleted(shell: Shell, scor
         (("deploy", "net", "--source", "."), 2),
         (("deploy", "net", "--name", "Capitals", *SCRIPT), 2),
         (("deploy", "net", "--entry-script", "absent.py", "--source", "scoring", "--environment", "here"), 2),
-        (("deploy", "net"), 2),
+        (("deploy", "net", "--name", "without-framework"), 2),
         (("services", "show", "nothing"), 3),
         (("services", "test", "nothing", "--data", "{}"), 3),
         (("services", "test", "net", "--data", "{}", "--file", "scoring/score.py"), 2),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
+from runyard.cli.connection import Service, ServiceError, WorkspaceOption, connect, quoted
 from runyard.cli.deployment_progress import show_deployment
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption
@@ -93,7 +93,12 @@ def deploy(
         "overwrite": overwrite,
         "submitter": submitter(),
     }
-    record = service.post(f"{web_service.root}/services", body)
+    try:
+        record = service.post(f"{web_service.root}/services", body)
+    except ServiceError as error:
+        if error.code != "already_exists":
+            raise
+        raise Refusal(error.problem, hint="Pass --overwrite to replace it, or another --name.") from None
     show_deployment(web_service, record, output, waits=not no_wait)
 
 
