@@ -1,7 +1,9 @@
 """Where a service is reached from other machines: what `runyard serve --listen` and its variables say."""
 
+import errno
 import ipaddress
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -87,6 +89,18 @@ def unencrypted(option: str) -> InvalidArgument:
         f"{option} would send tokens and data over the network unencrypted.",
         hint="Give --tls-cert and --tls-key; or, where something else encrypts, --no-tls.",
     )
+
+
+def why_not_listening(problem: Exception) -> tuple[str, str]:
+    """In words: what is wrong with an address that could not be listened on, and what to do."""
+    number = getattr(problem, "errno", None)
+    if number == errno.EADDRINUSE:
+        return "that port is taken", "Choose another port."
+    if number == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror | UnicodeError):
+        return "that is no address of this machine", "Name one of its addresses, or 0.0.0.0 for all of them."
+    if number == errno.EACCES:
+        return "this user may not use that port", "Choose one above 1023."
+    return str(getattr(problem, "strerror", None) or problem), "Choose another address."
 
 
 def _parsed(text: str) -> tuple[str, int]:

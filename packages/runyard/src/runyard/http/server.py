@@ -1,5 +1,4 @@
 import contextlib
-import errno
 import signal
 import socket
 import threading
@@ -12,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runyard.errors import InvalidArgument
 from runyard.http.open_listener import OpenListener
-from runyard.listen_settings import in_url
+from runyard.listen_settings import in_url, why_not_listening
 
 GRACE_SECONDS = 5
 BACKLOG = 1024
@@ -47,14 +46,7 @@ def listen(host: str, port: int, *, last: int = 0) -> socket.socket:
 
 
 def _cannot_listen(host: str, port: int, problem: Exception) -> InvalidArgument:
-    number = getattr(problem, "errno", None)
-    why, hint = str(getattr(problem, "strerror", None) or problem), "Choose another address."
-    if number == errno.EADDRINUSE:
-        why, hint = "that port is taken", "Choose another port."
-    elif number == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror | UnicodeError):
-        why, hint = "that is no address of this machine", "Name one of its addresses, or 0.0.0.0 for all of them."
-    elif number == errno.EACCES:
-        why, hint = "this user may not use that port", "Choose one above 1023."
+    why, hint = why_not_listening(problem)
     return InvalidArgument(f"The service cannot listen on {in_url(host)}:{port}: {why}.", hint=hint)
 
 

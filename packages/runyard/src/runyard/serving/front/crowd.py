@@ -1,3 +1,4 @@
+import asyncio
 from typing import Protocol
 
 
@@ -13,6 +14,8 @@ class Crowd:
     def __init__(self, most: int) -> None:
         self._most = most
         self._members: set[Member] = set()
+        self.emptied = asyncio.Event()
+        self.emptied.set()
         self.look_count = 0
         """Grows with every look: the clock of connections."""
 
@@ -24,10 +27,13 @@ class Crowd:
         if len(self._members) >= self._most:
             return False
         self._members.add(member)
+        self.emptied.clear()
         return True
 
     def leave(self, member: Member) -> None:
         self._members.discard(member)
+        if not self._members:
+            self.emptied.set()
 
     def look(self) -> None:
         self.look_count += 1

@@ -1,7 +1,9 @@
 """A web service's port."""
 
 import asyncio
+import contextlib
 
+from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceSpec, ServiceState
 from runyard.serving.dispatch import Dispatcher
 from runyard.serving.front.connection import Connection
@@ -39,12 +41,16 @@ class Endpoint:
 
     async def reconfigure(self, spec: ServiceSpec) -> None:
         """Keys, limits, names and paths count from the next request on. Another address or certificate opens the port
-        anew, for new connections."""
+        anew, for new connections; raises InvalidArgument, and all stays as it was, where that fails."""
         seen, self._spec = self._spec, spec
         if any(getattr(seen, name) != getattr(spec, name) for name in _ADDRESS):
-            tls_context(spec)  # refuse a bad pair while the old one still answers
-            await self._stop_listening()
-            await self._open(self.port)
+            self._stop_listening()
+            try:
+                await self._open(self.port)
+            except InvalidArgument:
+                self._spec = seen
+                await self._open(self.port)
+                raise
         self._reception.reconfigure(spec)
 
     def set_health(self, state: ServiceState, problem: str = "") -> None:
@@ -53,13 +59,12 @@ class Endpoint:
 
     async def close(self, grace_seconds: float = 5.0) -> None:
         """No new connections; those that are open end after the answer they wait for, or when the time is over."""
-        await self._stop_listening()
+        self._stop_listening()
         self._reception.is_closing = True
         crowd = self._reception.crowd
         crowd.close()
-        deadline = self._loop.time() + grace_seconds
-        while crowd and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(crowd.emptied.wait(), grace_seconds)
         crowd.abort()
         if self._bell is not None:
             self._bell.cancel()
@@ -78,7 +83,7 @@ class Endpoint:
         if self._bell is None:
             self._look()
 
-    async def _stop_listening(self) -> None:
+    def _stop_listening(self) -> None:
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -1,13 +1,12 @@
 """The socket of a web service's port, and the certificate it speaks with."""
 
-import errno
 import socket
 import ssl
 import tempfile
 from pathlib import Path
 
 from runyard.errors import InvalidArgument
-from runyard.listen_settings import in_url
+from runyard.listen_settings import in_url, why_not_listening
 from runyard.model.web_services import ServiceSpec
 
 BACKLOG = 1024
@@ -56,13 +55,5 @@ def _no_password() -> str:
 
 
 def _cannot_listen(spec: ServiceSpec, port: int, problem: Exception) -> InvalidArgument:
-    number = getattr(problem, "errno", None)
-    why, hint = str(getattr(problem, "strerror", None) or problem), "Choose another port."
-    if number == errno.EADDRINUSE:
-        why, hint = "that port is taken", "Choose another port, or leave it out to get a free one."
-    elif number == errno.EADDRNOTAVAIL or isinstance(problem, socket.gaierror | UnicodeError):
-        why, hint = "that is no address of this machine", "Name one of its addresses in the service's settings."
-    elif number == errno.EACCES:
-        why, hint = "this user may not use that port", "Choose one above 1023."
-    where = f"{in_url(spec.host)}:{port}"
-    return InvalidArgument(f"Web service {spec.name!r} cannot listen on {where}: {why}.", hint=hint)
+    why, hint = why_not_listening(problem)
+    return InvalidArgument(f"Web service {spec.name!r} cannot listen on {in_url(spec.host)}:{port}: {why}.", hint=hint)
