@@ -40,10 +40,10 @@ class Watch:
 
     async def run(self) -> None:
         """Until cancelled."""
-        pace = _CALM_SECONDS
+        is_tense = False
         while True:
-            await asyncio.sleep(pace)
-            pace = _TENSE_SECONDS if await self._watch_memory() else _CALM_SECONDS
+            await asyncio.sleep(self._pace(is_tense))
+            is_tense = await self._watch_memory()
             if self._loop.time() - self._scaled_at >= self._service.spec.scale.refresh_seconds:
                 self._scaled_at = self._loop.time()
                 self._scale()
@@ -52,6 +52,11 @@ class Watch:
                 await asyncio.to_thread(self._service.log.drop_oldest)
                 self._service.observation.write()
                 await self._service.ensure_port()
+
+    def _pace(self, is_tense: bool) -> float:
+        scale = self._service.spec.scale
+        calm = min(_CALM_SECONDS, scale.refresh_seconds) if scale.most > scale.least else _CALM_SECONDS
+        return max(_TENSE_SECONDS, 0.0 if is_tense else calm)
 
     async def _watch_memory(self) -> bool:
         """Kill workers that hold more than they may; whether any is near that."""

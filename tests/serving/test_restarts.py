@@ -1,0 +1,123 @@
+"""The gateway, killed or asked to leave: what it leaves behind, and how all of it comes back."""
+
+import os
+import signal
+import socket
+
+from runyard.model.web_services import ServiceState
+from runyard.node.line_socket import ask_socket
+from runyard.serving.host import LocalServiceHost
+from tests.serving.hosting import Hosting, ask, eventually, is_alive
+from tests.serving.test_updates import answering, taking_a_while
+
+STUBBORN = (
+    "import signal, subprocess, sys\n"
+    "def init():\n"
+    "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+    "    open('child', 'w').write(str(child.pid))\n"
+    "def run(body):\n"
+    "    while True: pass\n"
+)
+
+
+def test_a_killed_gateway_takes_its_workers_along_and_comes_back_with_all_on_the_same_ports(hosting: Hosting) -> None:
+    specs = [hosting.spec(answering(word)) for word in ("one", "two")]
+    ports = [hosting.deploy(spec).port for spec in specs]
+    workers = [pid for spec in specs for pid in hosting.workers(spec)]
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, workers)), "the end of the workers")
+    LocalServiceHost(hosting.home).revive()
+    seen = [hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY) for spec in specs]
+    assert [observed.port for observed in seen] == ports
+    assert [ask(port) for port in ports] == [(200, "one"), (200, "two")]
+
+
+def test_a_gateway_killed_during_a_deployment_goes_on_with_it(hosting: Hosting) -> None:
+    wait = "while not os.path.exists('../go'): time.sleep(0.02)"
+    slow = f"import os, time\ndef init():\n    {wait}\ndef run(body): return 'there'\n"
+    hosting.host.apply(spec := hosting.spec(slow))
+    hosting.until(spec, lambda seen: seen.step == "init")
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    (hosting.home / "services" / spec.id / "r1" / "go").touch()
+    hosting.host.revive()
+    seen = hosting.until(spec, lambda seen: seen.revision == 1)
+    assert ask(seen.port) == (200, "there")
+
+
+def test_the_old_revision_comes_back_where_the_newest_has_failed(hosting: Hosting) -> None:
+    hosting.deploy(spec := hosting.spec(answering("old")))
+    bad = hosting.changed(spec, "def init():\n    raise ValueError('broken')\ndef run(body): pass\n")
+    before = hosting.deploy(bad)
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    hosting.host.revive()
+    seen = hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY and seen.version > before.version)
+    assert (seen.revision, seen.failed_revision, seen.trouble) == (1, 2, before.trouble)
+    assert ask(seen.port) == (200, "old")
+
+
+def test_a_failed_deployment_is_not_tried_again_by_a_restart(hosting: Hosting) -> None:
+    spec = hosting.spec("def init():\n    print('tried')\n    raise ValueError('broken')\ndef run(body): pass\n")
+    before = hosting.deploy(spec)
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    hosting.host.revive()
+    other = hosting.spec()
+    hosting.deploy(other)
+    assert hosting.log(spec).splitlines().count("tried") == 1
+    seen = hosting.host.observe(spec.id)
+    assert seen is not None
+    assert (seen.state, seen.trouble) == (ServiceState.FAILED, before.trouble)
+
+
+def test_what_a_killed_gateway_left_running_is_ended_by_the_next(hosting: Hosting) -> None:
+    hosting.deploy(spec := hosting.spec(STUBBORN))
+    child = int((hosting.home / "services" / spec.id / "r1" / "azureml-app" / "child").read_text())
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    assert is_alive(child), "a process that left its session does not hear of it"
+    hosting.host.revive()
+    hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY)
+    eventually(lambda: not is_alive(child), "the end of the child")
+
+
+def test_a_gateway_that_is_asked_to_leave_answers_what_it_has_taken(hosting: Hosting) -> None:
+    seen = hosting.deploy(spec := hosting.spec(taking_a_while("done")))
+    with socket.create_connection(("127.0.0.1", seen.port), timeout=30) as client:
+        client.sendall(b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        begun = hosting.home / "services" / spec.id / "r1" / "azureml-app" / "begun"
+        eventually(begun.exists, "the request")
+        gateway = hosting.gateway()
+        ask_socket(hosting.home, "gateway.sock", {"op": "exit"})
+        answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert b'"done"' in answer
+    eventually(lambda: not is_alive(gateway), "the end of the gateway")
+    assert (hosting.home / "services" / spec.id / "spec.json").exists()
+
+
+def test_a_port_taken_meanwhile_is_told_and_taken_back_when_it_is_free(hosting: Hosting) -> None:
+    seen = hosting.deploy(spec := hosting.spec(answering("back")))
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    eventually(lambda: not is_alive(hosting.gateway()), "the end of the gateway")
+    with socket.create_server(("127.0.0.1", seen.port)):
+        hosting.host.revive()
+        told = hosting.until(spec, lambda seen: seen.trouble is not None and seen.trouble.step == "port")
+        assert told.state is ServiceState.UNHEALTHY
+    hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY)
+    assert ask(seen.port) == (200, "back")
+
+
+def test_a_service_is_removed_while_the_gateway_is_down(hosting: Hosting) -> None:
+    hosting.deploy(spec := hosting.spec(STUBBORN))
+    child = int((hosting.home / "services" / spec.id / "r1" / "azureml-app" / "child").read_text())
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    hosting.host.remove(spec.id)
+    assert not is_alive(child)
+    assert hosting.host.service_ids() == []
+
+
+def test_a_second_gateway_gives_way_to_the_first(hosting: Hosting) -> None:
+    hosting.deploy(spec := hosting.spec())
+    first = hosting.gateway()
+    LocalServiceHost(hosting.home).revive()
+    assert hosting.gateway() == first
+    assert is_alive(first)
+    assert hosting.workers(spec)
