@@ -180,10 +180,23 @@ def test_a_plain_script_gets_any_content_type(front: Front) -> None:
     assert ask(front.port, body=b"a=1", Content_Type="application/x-www-form-urlencoded").json == "a=1"
 
 
-def test_a_packed_body_is_refused(front: Front) -> None:
-    reply = ask(front.port, body=gzip.compress(b"1"), Content_Encoding="gzip")
-    assert reply.status == 415
-    assert "gzip" in reply.message
+@pytest.mark.parametrize("fields", [{"Content_Encoding": "gzip"}, {"Transfer_Encoding": "gzip, chunked"}])
+def test_a_packed_body_is_refused(front: Front, fields: dict[str, str]) -> None:
+    length = {"Content_Length": ""} if "Transfer_Encoding" in fields else {}
+    reply = ask(front.port, body=gzip.compress(b"1"), **fields, **length)
+    assert (reply.status, "packed body" in reply.message) == (415, True)
+
+
+@pytest.mark.parametrize("body", [b'{"x": NaN}', b'{"x": 1e999}', b"[" * 5000, "\u0000\u7fff".encode()])
+def test_odd_bodies_reach_a_plain_script_as_they_are(front: Front, body: bytes) -> None:
+    assert ask(front.port, body=body).json == body.decode()
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"{'a': 1}"])
+def test_a_body_that_the_script_cannot_read_is_its_own_error(front: Front, body: bytes) -> None:
+    reply = ask(front.port, body=body)
+    assert reply.status in (400, 500)
+    assert reply.message
 
 
 def test_requests_are_counted_and_timed(front: Front) -> None:

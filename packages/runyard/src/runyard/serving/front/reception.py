@@ -80,9 +80,8 @@ class Reception:
         facts = self.dispatcher.facts
         if facts is None or facts.wants_heads:
             return None
-        encoding = fields.get(b"content-encoding", b"identity").strip().lower()
-        if encoding != b"identity":
-            return Refusal(415, f"Content-Encoding {encoding[:50]!r} is not taken: send the body as it is.")
+        if fields.get(b"content-encoding", b"identity").lower() != b"identity" or _is_packed_on_the_way(fields):
+            return Refusal(415, "A packed body is not taken. Send it as it is, without Content-Encoding.")
         if self._spec.scorer is Scorer.SCRIPT and facts.schema.get("input") and not _is_json(fields):
             given = fields[b"content-type"].decode("latin-1")
             return Refusal(415, f"Content-Type {given[:100]!a} is not taken here. Send JSON as application/json.")
@@ -95,6 +94,10 @@ class Reception:
         if self._state is ServiceState.DELETING:
             return f"Web service {name!r} is being deleted."
         return f"Web service {name!r} is {self._state.lower()}: no worker answers. {self._problem}".strip()
+
+
+def _is_packed_on_the_way(fields: dict[bytes, bytes]) -> bool:
+    return fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked"
 
 
 def _is_json(fields: dict[bytes, bytes]) -> bool:
