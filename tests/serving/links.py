@@ -6,8 +6,8 @@ from typing import Any
 
 import uvloop
 
+from runyard.serving.dispatch.request import Refusal, ScoringRequest
 from runyard.serving.frames import WorkerAnswer, WorkerRequest
-from runyard.serving.request import Refusal, ScoringRequest
 from runyard.serving.worker_link import WorkerFacts
 
 

@@ -7,12 +7,12 @@ from typing import cast
 
 import httptools
 
+from runyard.serving.dispatch.request import Refusal
 from runyard.serving.front.answers import CONTINUE
 from runyard.serving.front.exchange import Exchange, Headers
 from runyard.serving.front.patience import Patience
 from runyard.serving.front.reception import Reception
 from runyard.serving.front.routes import Target
-from runyard.serving.request import Refusal
 
 _SMALL_BYTES = 64 * 1024
 """A refused body up to this size is read to its end, so that the connection can be kept."""

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import orjson
 
+from runyard.serving.dispatch.request import Refusal, ScoringRequest
 from runyard.serving.frames import WorkerAnswer
 from runyard.serving.front.answers import JSON, field_lines, has_body, message, status_line
 from runyard.serving.front.reception import Reception
 from runyard.serving.front.routes import Kind, Target
-from runyard.serving.request import Refusal, ScoringRequest
 
 Headers = list[tuple[bytes, bytes]]
 _SANE_ID = re.compile(rb"[\x21-\x7e]{1,128}")

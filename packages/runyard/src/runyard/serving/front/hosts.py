@@ -5,7 +5,7 @@ import ipaddress
 
 from runyard.listen_settings import EVERYWHERE, LOOPBACK_NAMES, is_named
 from runyard.model.web_services import ServiceSpec
-from runyard.serving.request import Refusal
+from runyard.serving.dispatch.request import Refusal
 
 _MOST_REMEMBERED = 64
 

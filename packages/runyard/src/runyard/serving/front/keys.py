@@ -3,7 +3,7 @@ import time
 
 from runyard.model.web_services import ServiceSpec
 from runyard.planning.service_tokens import is_token_good
-from runyard.serving.request import Refusal
+from runyard.serving.dispatch.request import Refusal
 
 
 class KeyCheck:

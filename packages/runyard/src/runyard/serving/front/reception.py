@@ -4,6 +4,7 @@ import orjson
 
 from runyard.model.web_services import Scorer, ServiceSpec, ServiceState
 from runyard.serving.dispatch import Dispatcher
+from runyard.serving.dispatch.request import Refusal
 from runyard.serving.front.answers import RequestIds
 from runyard.serving.front.cross_origin import CrossOrigin
 from runyard.serving.front.crowd import Crowd
@@ -11,7 +12,6 @@ from runyard.serving.front.hosts import KnownHosts
 from runyard.serving.front.keys import KeyCheck
 from runyard.serving.front.limits import ConnectionLimits
 from runyard.serving.front.routes import Kind, Route, Routes, Target
-from runyard.serving.request import Refusal
 from runyard_sdk.scoring import openapi
 
 _LARGEST_BODY = (1 << 30) - (1 << 20)

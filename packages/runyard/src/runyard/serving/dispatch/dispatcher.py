@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from runyard.model.web_services import ServingLimits
-from runyard.serving.bell import DeadlineBell
-from runyard.serving.byte_room import ByteRoom
+from runyard.serving.dispatch.bell import DeadlineBell
+from runyard.serving.dispatch.byte_room import ByteRoom
+from runyard.serving.dispatch.lane import Lane, Link
+from runyard.serving.dispatch.request import Refusal, ScoringRequest
+from runyard.serving.dispatch.request_metrics import RequestMetrics
+from runyard.serving.dispatch.usage import Usage
 from runyard.serving.frames import WorkerAnswer
-from runyard.serving.lane import Lane, Link
-from runyard.serving.request import Refusal, ScoringRequest
-from runyard.serving.request_metrics import RequestMetrics
-from runyard.serving.usage import Usage
 from runyard.serving.worker_link import WorkerFacts
 
 _FRAME_BYTES = 8 << 20

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from runyard.serving.dispatch.request import ScoringRequest
 from runyard.serving.frames import WorkerAnswer, WorkerRequest
-from runyard.serving.request import ScoringRequest
 from runyard.serving.worker_link import WorkerFacts
 
 MOST_IN_A_FRAME = 64

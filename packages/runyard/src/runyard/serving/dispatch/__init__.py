@@ -1,0 +1,3 @@
+from runyard.serving.dispatch.dispatcher import Dispatcher
+
+__all__ = ["Dispatcher"]
