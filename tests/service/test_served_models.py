@@ -1,0 +1,99 @@
+"""What is known of a model that was registered, and what of a web service's files may go."""
+
+import os
+from datetime import timedelta
+
+import pytest
+
+from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.planning.environment import plan_environment
+from runyard.services.web_services.leftovers import ServiceLeftovers
+from tests.service.web_service_parts import SPACE, opened_parts
+
+DEFINITION = {
+    "environment": {
+        "python": {"condaDependencies": {"dependencies": ["python=3.10", {"pip": ["scikit-learn==1.3.2"]}]}}
+    }
+}
+LOCK = "scikit-learn==1.3.2\nnumpy==1.26.4\njoblib==1.3.2\n"
+
+
+@pytest.fixture
+def parts(home):
+    with opened_parts(home) as opened:
+        yield opened
+
+
+def trained(parts, lock=LOCK, definition=DEFINITION):
+    """A run that has the lock of its environment."""
+    base = parts.base
+    made = RunRecord(RunId("training"), SPACE, "e", 0, RunStatus.NOT_STARTED, base.clock.now(), definition=definition)
+    base.stores.assets.ensure_experiment(SPACE, "e")
+    base.runs.create(made)
+    base.runs.update(made.id, environment_lock=lock)
+    return made.id
+
+
+def requirements(parts):
+    spec = parts.host.applied[-1].environment
+    return spec.python, [*spec.requirements, *spec.constraints, *spec.preferences]
+
+
+def test_a_model_of_a_run_is_served_with_what_the_run_had(parts):
+    parts.model(run_id=trained(parts), client={"python": "3.12", "packages": {"scikit-learn": "1.5.0"}})
+    parts.deploy(inference=None)
+    python, packages = requirements(parts)
+    assert python.startswith("3.10")
+    assert any("1.3" in line for line in packages if line.startswith("scikit-learn"))
+    assert any("training" in note for note in parts.record()["notes"])
+
+
+def test_the_python_of_a_run_is_that_of_its_environment_on_this_machine(parts, home):
+    any_python = {"environment": {"python": {"condaDependencies": {"dependencies": [{"pip": ["scikit-learn"]}]}}}}
+    key = key_of(plan_environment(any_python, gpu_present=False))
+    folder = EnvironmentFolder(home / "environments", key)
+    folder.path.mkdir(parents=True)
+    folder.ready.write_text('{"lock": "", "version": "3.9.18", "python_mtime": 0}')
+    parts.model(run_id=trained(parts, definition=any_python))
+    parts.deploy(inference=None)
+    assert requirements(parts)[0].startswith("3.9")
+
+
+def test_a_version_that_was_registered_counts_more_than_what_the_run_had(parts):
+    parts.model(run_id=trained(parts), framework_version="1.5")
+    parts.deploy(inference=None)
+    assert any(line.startswith("scikit-learn==1.5") for line in requirements(parts)[1])
+
+
+@pytest.mark.parametrize("run_id", ["", "long-gone", "../x", None])
+def test_a_model_whose_run_is_gone_is_served_with_what_its_registrar_had(parts, run_id):
+    parts.model(run_id=run_id, client={"python": "3.11", "packages": {"scikit-learn": "1.4.2"}})
+    parts.deploy(inference=None)
+    assert any("1.4" in line for line in requirements(parts)[1] if line.startswith("scikit-learn"))
+
+
+def test_replaced_revisions_go_and_what_answers_or_is_wanted_stays(parts, home):
+    parts.model()
+    made = parts.deploy()
+    for _ in range(3):
+        parts.serving.services.reload(SPACE, made.name)
+    parts.host.change(made.id, revision=3)
+    folder = home / "services" / made.id
+    for name in ("r1", "r2", "r3", "r4", "r5", "rx", "log"):
+        (folder / name).mkdir(parents=True)
+    stray = home / "services" / "profile-1" / "r1"
+    stray.mkdir(parents=True)
+    leftovers = ServiceLeftovers(home / "services", parts.base.stores.assets, parts.host)
+    assert leftovers.remove(timedelta(days=1)) == []
+    os.utime(folder / "r1", (0, 0))
+    assert leftovers.remove(timedelta(days=1)) == [f"{made.id}/r1"]
+    assert leftovers.remove(timedelta(0)) == [f"{made.id}/r2"]
+    assert sorted(os.listdir(folder)) == ["log", "r3", "r4", "r5", "rx"]
+    assert stray.is_dir()
+
+
+def test_the_environments_of_web_services_are_in_use(parts):
+    parts.model()
+    parts.deploy(inference=None)
+    assert parts.serving.environments_in_use() == {key_of(parts.host.applied[-1].environment)}
