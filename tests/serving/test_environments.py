@@ -1,0 +1,85 @@
+"""The environment of a web service: from the cache in a moment, else built with its lines in the log."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.cache import prune
+from runyard.model.plan import EnvironmentSpec
+from tests.environments.wheelhouse import add_source, add_wheel
+from tests.processes import pids, words_of
+from tests.serving.hosting import Hosting, ask, eventually
+
+DEMO = EnvironmentSpec(requirements=("demo",))
+USES_DEMO = "import demo\ndef init(): pass\ndef run(body):\n    return demo.version\n"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    return tmp_path / "wheels"
+
+
+@pytest.fixture
+def variables(tmp_path: Path, wheels: Path) -> dict[str, str]:
+    """A submitter whose packages come from the folder `wheels` alone."""
+    wheels.mkdir()
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path / "nobody"),
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_NO_INDEX": "1",
+        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+    }
+
+
+def test_what_is_missing_is_built_and_found_the_next_time(
+    hosting: Hosting, wheels: Path, variables: dict[str, str]
+) -> None:
+    add_wheel(wheels, "demo", "1.0")
+    first = hosting.spec(USES_DEMO, environment=DEMO, build_variables=variables)
+    assert ask(hosting.deploy(first).port) == (200, "1.0")
+    assert "demo" in hosting.log(first), "the lines of the build are in the log"
+    for wheel in wheels.iterdir():
+        wheel.unlink()
+    second = hosting.spec(USES_DEMO, environment=DEMO, build_variables=variables)
+    assert ask(hosting.deploy(second).port) == (200, "1.0")
+
+
+def test_a_build_that_fails_is_told_in_the_words_of_the_resolver(
+    hosting: Hosting, wheels: Path, variables: dict[str, str]
+) -> None:
+    missing = EnvironmentSpec(requirements=("no-such-thing",))
+    seen = hosting.deploy(hosting.spec(environment=missing, build_variables=variables))
+    assert seen.trouble is not None
+    assert seen.trouble.step == "environment"
+    assert "no-such-thing" in seen.trouble.problem
+
+
+def test_a_service_removed_while_its_environment_is_built_leaves_nothing(
+    hosting: Hosting, wheels: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    for end in ("entered", "leave"):
+        os.mkfifo(f"{gate}.{end}")
+    add_source(wheels, "demo", "1.0", gate=str(gate))
+    spec = hosting.spec(USES_DEMO, environment=DEMO, build_variables=variables)
+    hosting.host.apply(spec)
+    Path(f"{gate}.entered").read_bytes()
+    hosting.host.remove(spec.id)
+    assert hosting.host.service_ids() == []
+    eventually(lambda: not _builders(hosting.home), "the end of the build")
+
+
+def test_an_environment_in_use_is_not_pruned(hosting: Hosting, wheels: Path, variables: dict[str, str]) -> None:
+    add_wheel(wheels, "demo", "1.0")
+    spec = hosting.spec(USES_DEMO, environment=DEMO, build_variables=variables)
+    hosting.deploy(spec)
+    assert prune(hosting.home / "environments") == []
+    hosting.host.remove(spec.id)
+    assert len(prune(hosting.home / "environments")) == 1
+
+
+def _builders(home: Path) -> list[int]:
+    command = b"runyard.serving.building\0" + os.fsencode(home)
+    return [pid for pid in pids() if command in next(words_of(pid), b"")]
