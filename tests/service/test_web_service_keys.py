@@ -5,10 +5,9 @@ import pytest
 from runyard.errors import Conflict, InvalidArgument
 from runyard.http.answers import to_json
 from runyard.planning.service_tokens import is_token_good
+from tests.servers.certificates import make_certificate
 from tests.service.web_service_parts import SPACE, opened_parts
 
-CERTIFICATE = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
-PRIVATE = "-----BEGIN PRIVATE KEY-----\nnobody-may-read-this\n-----END PRIVATE KEY-----\n"
 CHOSEN = "a-key-that-i-chose"
 
 
@@ -17,6 +16,12 @@ def parts(home):
     with opened_parts(home) as opened:
         opened.model()
         yield opened
+
+
+@pytest.fixture
+def tls(tmp_path):
+    made = make_certificate(tmp_path)
+    return {"ssl_enabled": True, "ssl_cert_pem": made.chain.read_text(), "ssl_key_pem": made.key.read_text()}
 
 
 @pytest.fixture
@@ -95,26 +100,34 @@ def test_a_web_service_with_keys_signs_no_tokens(parts, keys):
         keys.sign(SPACE, "iris-service")
 
 
-def test_no_secret_lies_readable_in_a_record_or_in_the_database(parts, keys, home):
-    config = {"auth_enabled": True, "primary_key": CHOSEN, "ssl_enabled": True}
-    made = parts.deploy(config={**config, "ssl_cert_pem": CERTIFICATE, "ssl_key_pem": PRIVATE})
+def test_no_secret_lies_readable_in_a_record_or_in_the_database(parts, keys, tls, home):
+    made = parts.deploy(config={"auth_enabled": True, "primary_key": CHOSEN, **tls})
     secondary = keys.get(SPACE, "iris-service")["secondary"]
     spec = parts.host.applied[-1]
-    assert (spec.private_key, spec.certificate) == (PRIVATE, CERTIFICATE)
+    assert (spec.private_key, spec.certificate) == (tls["ssl_key_pem"], tls["ssl_cert_pem"])
     shown = to_json(parts.record()) + to_json(made.body) + repr(parts.base.settings).encode()
     stored = b"".join(path.read_bytes() for path in home.glob("runyard.db*"))
-    for secret in (CHOSEN, secondary, "nobody-may-read-this"):
+    for secret in (CHOSEN, secondary, tls["ssl_key_pem"].splitlines()[1]):
         assert secret.encode() not in shown
         assert secret.encode() not in stored
 
 
-def test_a_private_key_goes_on_through_changes_of_other_things(parts):
-    parts.deploy(config={"ssl_enabled": True, "ssl_cert_pem": CERTIFICATE, "ssl_key_pem": PRIVATE})
+def test_a_private_key_goes_on_through_changes_of_other_things(parts, tls):
+    parts.deploy(config=tls)
     parts.change(config={"auth_enabled": True})
-    assert parts.host.applied[-1].private_key == PRIVATE
+    assert parts.host.applied[-1].private_key == tls["ssl_key_pem"]
     assert parts.record()["scoring_uri"].startswith("https://localhost:")
     parts.change(config={"ssl_enabled": False})
     assert (parts.host.applied[-1].private_key, parts.host.applied[-1].certificate) == ("", "")
+
+
+def test_a_certificate_that_is_not_that_of_its_key_is_refused_at_once(parts, tls, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = make_certificate(tmp_path / "other").key.read_text()
+    with pytest.raises(InvalidArgument, match="ssl_key_pem_file"):
+        parts.deploy(config={**tls, "ssl_key_pem": other})
+    assert parts.host.applied == []
+    parts.deploy(config=tls)
 
 
 def test_a_start_forgets_secrets_that_a_killed_deployment_left(parts, keys):

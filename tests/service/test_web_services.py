@@ -82,11 +82,28 @@ def test_a_name_with_capitals_is_refused_with_the_right_one(parts):
         ({"files": [["../score.py", "0" * 64, 1, 420]]}, "leads out"),
         ({"environment": "none"}, "environment"),
         ({"environment": {"python": 3}}, "put together"),
+        ({"environment": {"environmentVariables": ["A"]}}, "environment_variables"),
+        ({"environment": {"environmentVariables": {"A": "\0"}}}, "environment_variables"),
     ],
 )
 def test_an_inference_config_that_cannot_be_is_refused_in_words(parts, inference, said):
     with pytest.raises(InvalidArgument, match=said):
         parts.deploy(inference={**parts.inference(), **inference})
+
+
+def test_of_the_deployers_variables_those_that_builds_take_are_kept(parts):
+    variables = {"PATH": "/bin", "LD_PRELOAD": "x.so", "UV_INDEX_URL": "https://index.example", "A\0": "b"}
+    parts.deploy(submitter={"python": "/bin/python", "variables": variables})
+    assert parts.host.applied[-1].build_variables.keys() == {"PATH", "UV_INDEX_URL", "LANG"}
+    with pytest.raises(InvalidArgument, match="variables of the submitter"):
+        parts.deploy("other-one", submitter={"variables": ["PATH"]})
+
+
+def test_one_that_anybody_can_ask_over_the_network_says_so(parts):
+    parts.restarted(web_services=Listening("192.0.2.1")).deploy("open-one")
+    parts.restarted(web_services=Listening("192.0.2.1")).deploy("closed-one", type="AKS")
+    assert any("Whoever reaches this machine" in note for note in parts.record("open-one")["notes"])
+    assert parts.record("closed-one")["notes"] == []
 
 
 def test_files_that_were_not_sent_are_asked_for(parts):

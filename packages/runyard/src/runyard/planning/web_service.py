@@ -13,6 +13,7 @@ from runyard.model.web_services import Admission, Listening, Scorer, ServedModel
 from runyard.planning.origin import Origin
 from runyard.planning.service_config import Machine, Serving, serving_of
 from runyard.planning.serving_environment import no_code_environment, script_environment
+from runyard.planning.variables import submitter_variables, user_variables
 
 SCORE = "/score"
 
@@ -59,10 +60,13 @@ class Deployment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those of the user's environment."""
-        environment = (self.inference or {}).get("environment") or {}
-        given = environment.get("environmentVariables") or {}
-        return {str(name): str(value) for name, value in given.items() if value is not None}
+        """Those of the user's environment. InvalidArgument where no process could have them."""
+        return user_variables(self.inference or {})
+
+    @property
+    def build_variables(self) -> dict[str, str]:
+        """Those of whoever deploys it that building an environment takes: a fixed list."""
+        return submitter_variables({"runyard": {"submitter": self.submitter}})
 
 
 def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
@@ -113,7 +117,7 @@ def service_spec(
         entry_script=str(inference.get("entry_script") or ""),
         framework_version=deployment.models[0].framework_version if deployment.models else "",
         variables={**serving.variables, **deployment.variables},
-        build_variables={str(k): str(v) for k, v in (deployment.submitter.get("variables") or {}).items()},
+        build_variables=deployment.build_variables,
         port=config.get("port", 0),
         host=listening.host,
         host_names=(*listening.names, *([config["ssl_cname"]] if config.get("ssl_cname") else [])),

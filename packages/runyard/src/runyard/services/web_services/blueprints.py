@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound
+from runyard.listen_settings import is_loopback
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.web_services import Listening, Scorer, ServiceSpec, ServiceType
 from runyard.planning.plan_json import environment_from_json
-from runyard.planning.service_config import Machine, checked_config
+from runyard.planning.service_config import Machine, Serving, checked_config
 from runyard.planning.service_parameters import SECRETS
 from runyard.planning.web_service import (
     Credentials,
@@ -60,9 +61,10 @@ class Blueprints:
         config = checked_config(type, given.get("config") or {})
         inference = self._checked_inference(given.get("inference"))
         models = self._models.find(workspace, _names(given.get("models") or ()))
-        deployment = Deployment(type, models, config, inference, given.get("submitter") or {})
+        deployment = Deployment(type, models, config, inference, _checked_submitter(given.get("submitter") or {}))
         workplace = self._workplace(deployment)
         serving = serving_of_deployment(deployment, self._machine, self._listening.request_bytes)
+        notes = [*workplace.environment.notes, *serving.notes, *self._open_to_all(serving)]
         body = {
             "type": type.value,
             "models": [f"{model.served.name}:{model.served.version}" for model in models],
@@ -73,7 +75,7 @@ class Blueprints:
             "scorer": workplace.scorer.value,
             "environment": dict(vars(workplace.environment)),
             "surroundings": self.surroundings,
-            "notes": [*workplace.environment.notes, *serving.notes],
+            "notes": notes,
         }
         return Draft(body, {name: config[name] for name in SECRETS & config.keys()})
 
@@ -113,6 +115,11 @@ class Blueprints:
             listening=self._listening,
             machine=self._machine,
         )
+
+    def _open_to_all(self, serving: Serving) -> list[str]:
+        if is_loopback(self._listening.host) or serving.auth_enabled or serving.token_auth_enabled:
+            return []
+        return ["Whoever reaches this machine can ask it: auth_enabled is False."]
 
     def _workplace(self, deployment: Deployment) -> Workplace:
         try:
@@ -156,6 +163,13 @@ def service_type(word: Any) -> ServiceType:
         if isinstance(word, str) and word.lower() == known.value.lower():
             return known
     raise InvalidArgument(f"type must be one of {', '.join(ServiceType)}, got {ascii(word)[:80]}.")
+
+
+def _checked_submitter(given: Mapping[str, Any]) -> dict[str, Any]:
+    variables = given.get("variables") or {}
+    if not isinstance(variables, Mapping) or not all(isinstance(name, str) for name in variables):
+        raise InvalidArgument("variables of the submitter must be an object.", hint="Send them as the SDK does.")
+    return {"python": str(given.get("python") or ""), "user": str(given.get("user") or ""), "variables": variables}
 
 
 def _names(given: Any) -> Sequence[str]:

@@ -11,6 +11,7 @@ from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.web_services.blueprints import Blueprints, Body
 from runyard.services.web_services.credentials import SECRET_KEY, ServiceCredentials
+from runyard.serving.front.listening import tls_context
 
 KIND = AssetKind.WEB_SERVICE
 
@@ -40,7 +41,7 @@ class ServiceWriter:
             workspace, KIND, name, {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}, tags
         )
         try:
-            self._host.apply(self._blueprints.spec(made, credentials))
+            self._apply(self._blueprints.spec(made, credentials))
         except BaseException:
             self.remove(made)
             raise
@@ -63,7 +64,7 @@ class ServiceWriter:
         counts = {"revision": counts["revision"] + is_new_revision, "generation": counts["generation"] + 1}
         changed = self._assets.replace(seen, {**same_counts, **counts}, tags)
         try:
-            self._host.apply(self._blueprints.spec(changed, credentials))
+            self._apply(self._blueprints.spec(changed, credentials))
         except BaseException:
             self._assets.replace(changed, seen.body, seen.tags)
             raise
@@ -88,6 +89,11 @@ class ServiceWriter:
         """Whether its newest revision could not be had."""
         observed = self._host.observe(service.id)
         return observed is not None and observed.failed_revision == service.body["revision"]
+
+    def _apply(self, spec: ServiceSpec) -> None:
+        """A certificate that is not that of its key is refused here, before anybody waits for it."""
+        tls_context(spec)
+        self._host.apply(spec)
 
     def _spec(self, seen: Asset, body: Mapping[str, Any], credentials: Credentials) -> ServiceSpec:
         return self._blueprints.spec(replace(seen, body=body), credentials)
