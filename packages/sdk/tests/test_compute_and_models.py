@@ -169,10 +169,6 @@ class ModelFiles(unittest.TestCase):
         with self.assertRaisesRegex(ModelNotFoundException, "absent"):
             Model.get_model_path("absent")
 
-    def test_deploying_says_with_which_part_it_comes(self):
-        with self.assertRaisesRegex(NotYetException, "part 4 of 5"):
-            Model.deploy(None, "service", [])
-
     def test_resources_are_numbers(self):
         self.assertEqual(ResourceConfiguration(1, 0.5).serialize(), {"cpu": 1, "memoryInGB": 0.5, "gpu": None})
         with self.assertRaisesRegex(WebserviceException, "cpu"):

@@ -85,10 +85,10 @@ class _Progress(object):
         self._told_notes = len(record["notes"])
 
     def _stream_log(self):
-        with webservice_errors():
-            with self._service._client.open(self._service._path + "/logs", offset=self._log_offset or 0) as answer:
-                content = answer.read()
-                self._log_offset = int(answer.getheader("X-Runyard-Offset", 0))
+        address = "%s/logs?offset=%d" % (self._service._path, self._log_offset or 0)
+        with webservice_errors(), self._service._client.transport.stream(address) as answer:
+            content = answer.read()
+            self._log_offset = int(answer.getheader("X-Runyard-Offset", 0))
         if content:
             self._tell_lines(content.decode("utf-8", "replace"))
 
