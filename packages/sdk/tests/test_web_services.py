@@ -101,11 +101,20 @@ class Waiting(WithService):
     def test_building_an_environment_is_told_with_its_log_and_notes(self):
         service = self.waiting(deploying(1, "environment", notes=["tensorflow 1.13.0 is served by 1.13.2."]),
                                record(version=2, notes=["tensorflow 1.13.0 is served by 1.13.2."]))
-        self.service.answers["GET services/web/logs"] = [b"Resolved 3 packages", b""]
+        self.service.answers["GET services/web/logs"] = [
+            b"Resolved 3 packages\nnote: tensorflow 1.13.0 is served by 1.13.2.\n", b""]
         said = self.said(lambda: service.wait_for_deployment(show_output=True))
         self.assertEqual(said, "tensorflow 1.13.0 is served by 1.13.2.\nResolved 3 packages\nRunning.\nSucceeded\n"
                                'ACI service creation operation finished, operation "Succeeded"\n')
-        self.assertIn(("GET", "services/web/logs", "offset=19"), [asked[:3] for asked in self.service.asked])
+        self.assertIn(("GET", "services/web/logs", "offset=65"), [asked[:3] for asked in self.service.asked])
+
+    def test_an_update_does_not_tell_the_log_of_what_was_before(self):
+        service = self.waiting(record(wanted_revision=2, step="environment"), record(version=2, revision=2,
+                                                                                     wanted_revision=2))
+        self.service.answers["GET services/web/logs"] = [b"\n", b"Resolved 1 package\n", b""]
+        self.assertIn("Resolved 1 package\nRunning.\n", self.said(lambda: service.wait_for_deployment(True)))
+        self.assertEqual([query for _, path, query, _ in self.service.asked if path.endswith("logs")],
+                         ["offset=-1", "offset=1", "offset=19"])
 
     def test_a_failure_is_told_whole(self):
         service = self.waiting(deploying(1), record(version=2, state="Failed", revision=0, failed_revision=1,
@@ -222,10 +231,13 @@ class Deploying(WithService):
         with self.assertRaisesRegex(WebserviceException, "num_replicas must be"):
             service.update(num_replicas=0)
 
-    def test_notes_of_the_service_are_printed_when_it_is_deployed(self):
+    def test_notes_of_the_service_are_printed_once_when_it_is_deployed(self):
         self.service.answers["POST services"] = [record(notes=["Served by 1.13.2."])]
-        said = self.said(lambda: Model.deploy(self.workspace, "web", [self.model], self.code))
+        made = []
+        said = self.said(lambda: made.append(Model.deploy(self.workspace, "web", [self.model], self.code)))
         self.assertEqual(said, "Served by 1.13.2.\n")
+        self.service.answers["GET services/web"] = [record(notes=["Served by 1.13.2."])]
+        self.assertNotIn("1.13.2", self.said(lambda: made[0].wait_for_deployment(show_output=True)))
 
 
 if __name__ == "__main__":

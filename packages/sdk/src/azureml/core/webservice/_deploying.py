@@ -74,4 +74,6 @@ def _post(workspace, kind, code, config, target, body):
             workspace._path("services"), whole))
     for note in record["notes"]:
         print(note)
-    return Webservice._of_record(workspace, record)
+    service = Webservice._of_record(workspace, record)
+    service._told_notes = record["notes"]
+    return service

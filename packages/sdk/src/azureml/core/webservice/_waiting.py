@@ -62,12 +62,14 @@ class _Progress(object):
     """The lines of v1, `Running.....` and the outcome; while an environment is built, what that says too."""
 
     def __init__(self, service):
-        self._service = service
-        self._log_offset, self._told_notes, self._at_line_start = None, 0, True
+        self._service, self._told_notes = service, list(service._told_notes)
+        self._log_offset, self._at_line_start = None, True
 
     def tell(self, record):
         self._tell_notes(record)
         if record["step"] == _STREAMED_STEP:
+            if self._log_offset is None:
+                self._log_offset = self._end_of_log() if record["revision"] else 0
             self._stream_log()
         self._write("." if not self._at_line_start else "Running.")
         self._at_line_start = False
@@ -80,17 +82,26 @@ class _Progress(object):
         self._write(self._service._finished_line(outcome) + "\n")
 
     def _tell_notes(self, record):
-        for note in record["notes"][self._told_notes:]:
-            self._tell_lines(note + "\n")
-        self._told_notes = len(record["notes"])
+        for note in record["notes"]:
+            if note not in self._told_notes:
+                self._told_notes.append(note)
+                self._tell_lines(note + "\n")
+
+    def _end_of_log(self):
+        """Where an update begins: what was written before is of the version that answers now."""
+        return self._read_log(-1)[1]
 
     def _stream_log(self):
-        address = "%s/logs?offset=%d" % (self._service._path, self._log_offset or 0)
+        content, self._log_offset = self._read_log(self._log_offset)
+        lines = content.decode("utf-8", "replace").splitlines()
+        news = [line for line in lines if not any(note in line for note in self._told_notes)]
+        if news:
+            self._tell_lines("\n".join(news))
+
+    def _read_log(self, offset):
+        address = "%s/logs?offset=%d" % (self._service._path, offset)
         with webservice_errors(), self._service._client.transport.stream(address) as answer:
-            content = answer.read()
-            self._log_offset = int(answer.getheader("X-Runyard-Offset", 0))
-        if content:
-            self._tell_lines(content.decode("utf-8", "replace"))
+            return answer.read(), int(answer.getheader("X-Runyard-Offset", 0))
 
     def _tell_lines(self, text):
         if not self._at_line_start:

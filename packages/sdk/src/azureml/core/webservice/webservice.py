@@ -32,6 +32,7 @@ class Webservice(ABC):
 
     _types = {}
     _webservice_type = UNKNOWN_WEBSERVICE_TYPE
+    _told_notes = ()
 
     def __new__(cls, workspace, name):
         if workspace is None or not name:
