@@ -125,7 +125,7 @@ def test_how_a_conversation_is_cut_into_pieces_changes_nothing(places: list[int]
     in_loop(test())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pieces=st.lists(st.sampled_from(PIECES) | st.binary(max_size=20), max_size=25), joined=st.booleans())
 def test_no_bytes_bring_the_gateway_down(pieces: list[bytes], joined: bool) -> None:
     async def test() -> None:

@@ -115,12 +115,14 @@ def test_a_service_without_a_worker_says_why(tmp_path: Path) -> None:
         async def set_health(state: ServiceState, problem: str) -> None:
             front.endpoint.set_health(state, problem)
 
+        soon = ask(front.port, "GET", "/")
         front.on_loop(lambda: set_health(ServiceState.TRANSITIONING, ""))
         starting = [ask(front.port, body=b"1"), ask(front.port, "GET", "/")]
         front.on_loop(lambda: set_health(ServiceState.UNHEALTHY, "Its worker was ended by SIGSEGV."))
         broken = ask(front.port, body=b"1")
         front.add_worker()
         healthy = [ask(front.port, body=b"1"), ask(front.port, "GET", "/")]
+    assert (soon.status, soon.message) == (503, "Web service 'my-service' is starting its workers.")
     assert [reply.status for reply in starting] == [503, 503]
     assert all("being deployed" in reply.message for reply in starting)
     assert (broken.status, "SIGSEGV" in broken.message) == (503, True)

@@ -118,9 +118,7 @@ class Dispatcher:
         self._last_id = number = (self._last_id + 1) & 0xFFFFFFFF
         request.id = number
         self._queue[number] = request
-        if not self._is_woken:
-            self._is_woken = True
-            self._loop.call_soon(self._dispatch)
+        self._wake()
         if not self._bell.is_set:
             self._bell.set_in(min(self._limits.queue_seconds, self._limits.scoring_seconds))
 

@@ -93,6 +93,8 @@ class Reception:
             return f"Web service {name!r} is being deployed: no worker is ready yet."
         if self._state is ServiceState.DELETING:
             return f"Web service {name!r} is being deleted."
+        if self._state is ServiceState.HEALTHY:
+            return f"Web service {name!r} is starting its workers."
         return f"Web service {name!r} is {self._state.lower()}: no worker answers. {self._problem}".strip()
 
 
