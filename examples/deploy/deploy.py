@@ -3,18 +3,16 @@
 import json
 from pathlib import Path
 
-from registered import iris_model
+from registered import iris_environment, iris_model
 
-from azureml.core import Environment, Model, Workspace
-from azureml.core.conda_dependencies import CondaDependencies
+from azureml.core import Model, Workspace
 from azureml.core.model import InferenceConfig
+
+SCORING = Path(__file__).parent / "scoring"
 
 workspace = Workspace.from_config()
 model = iris_model(workspace)
-
-environment = Environment("iris-scoring")
-environment.python.conda_dependencies = CondaDependencies.create(pip_packages=["scikit-learn", "joblib"])
-scoring = InferenceConfig("score.py", source_directory=str(Path(__file__).parent / "scoring"), environment=environment)
+scoring = InferenceConfig("score.py", source_directory=str(SCORING), environment=iris_environment())
 service = Model.deploy(workspace, "iris", [model], scoring, overwrite=True)
 service.wait_for_deployment(show_output=True)
 

@@ -1,11 +1,17 @@
-"""The model that both examples deploy, trained by a run and registered with its framework."""
+"""What both examples share: a model that a run trained, registered with its framework, and the packages of that run."""
 
 from pathlib import Path
 
-from azureml.core import Experiment, Model
-from azureml.train.estimator import Estimator
+from azureml.core import Environment, Experiment, Model, ScriptRunConfig
+from azureml.core.conda_dependencies import CondaDependencies
 
 TRAINING = Path(__file__).parent / "training"
+
+
+def iris_environment():
+    environment = Environment("iris")
+    environment.python.conda_dependencies = CondaDependencies.create(pip_packages=["scikit-learn", "joblib"])
+    return environment
 
 
 def iris_model(workspace):
@@ -15,12 +21,7 @@ def iris_model(workspace):
 
 
 def _train(workspace):
-    estimator = Estimator(
-        source_directory=str(TRAINING),
-        entry_script="train.py",
-        compute_target="local",
-        pip_packages=["scikit-learn", "joblib"],
-    )
-    run = Experiment(workspace, "iris").submit(estimator)
+    training = ScriptRunConfig(str(TRAINING), "train.py", environment=iris_environment())
+    run = Experiment(workspace, "iris").submit(training)
     run.wait_for_completion(show_output=True)
     return run.register_model("iris", model_path="outputs/iris.joblib", model_framework=Model.Framework.SCIKITLEARN)

@@ -1,5 +1,7 @@
+import contextlib
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -54,6 +56,16 @@ def deployed(shell: Shell, scoring: Path) -> Iterator[subprocess.CompletedProces
     assert done.returncode == 0, done.stderr
     yield done
     shell("services", "delete", "net", "--yes")
+
+
+def answers_again(uri: str) -> bool:
+    """Whether it does within a time that a user would wait."""
+    ends_at = time.monotonic() + 20
+    while time.monotonic() < ends_at:
+        with contextlib.suppress(OSError), urlopen(uri, b"{}", timeout=30) as answer:
+            return bool(answer.status == 200)
+        time.sleep(0.05)
+    return False
 
 
 def test_a_model_is_deployed_and_the_line_to_try_it_works(shell: Shell, deployed: subprocess.CompletedProcess) -> None:
@@ -130,6 +142,20 @@ def test_a_name_that_is_taken_is_replaced_only_when_asked(shell: Shell, deployed
     assert record["port"] == before["port"]
 
 
+def test_a_web_service_answers_without_the_service_and_comes_back_with_it(
+    shell: Shell, deployed: subprocess.CompletedProcess
+) -> None:
+    uri = json.loads(shell("services", "show", "net", "-o", "json").stdout)["scoring_uri"]
+    assert "1 web service can be asked all the same" in shell("down").stdout
+    with urlopen(uri, b"{}", timeout=30) as answer:
+        assert answer.status == 200
+    assert "1 web service stopped answering" in shell("down", "--services").stdout
+    with pytest.raises(OSError, match="refused"):
+        urlopen(uri, b"{}", timeout=30)
+    assert shell("up").returncode == 0
+    assert answers_again(uri)
+
+
 def test_a_failing_init_is_told_with_its_traceback(shell: Shell, scoring: Path) -> None:
     arguments = ("deploy", "net", "--name", "broken", "--entry-script", "broken.py", "--source", "scoring")
     failed = shell(*arguments, "--environment", "here")
@@ -141,6 +167,7 @@ def test_a_failing_init_is_told_with_its_traceback(shell: Shell, scoring: Path) 
         told = shell(*arguments, "--environment", "here", "--overwrite", "-o", "json")
         assert told.returncode == 1
         assert "RuntimeError" in json.loads(told.stdout)["error"]["traceback"]
+        assert "2 failed" in shell("services", "show", "broken").stdout
     finally:
         assert shell("services", "delete", "broken", "--yes").returncode == 0
 

@@ -42,13 +42,13 @@ def down(
         return
     print("Stopped." if stopped else "No service was running.")
     if stopped_services:
-        print(f"{_counted(stopped_services)} stopped; `runyard up` brings back what was not deleted.")
+        print(f"{_counted(stopped_services)} stopped answering until `runyard up`.")
     if answering:
-        print(f"{_counted(answering)} still answering; `runyard down --services` stops what answers.")
+        print(f"{_counted(answering)} can be asked all the same; `runyard down --services` stops that too.")
 
 
 def _counted(web_services: int) -> str:
-    return "1 web service is" if web_services == 1 else f"{web_services} web services are"
+    return f"{web_services} web service{'' if web_services == 1 else 's'}"
 
 
 def status(output: FormatOption = Format.TEXT) -> None:

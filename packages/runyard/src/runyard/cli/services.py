@@ -18,7 +18,7 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
-from runyard.cli.web_service import NameArgument, Record, open_web_service
+from runyard.cli.web_service import NameArgument, Record, has_ended, has_failed, open_web_service
 from runyard.cli.wording import lineage_in_words, local_time, seconds_in_words, size_in_words
 
 HELP = """Web services: models that answer over HTTP. `runyard deploy` makes one."""
@@ -150,13 +150,19 @@ def delete(
 
 def _print_service(record: Record) -> None:
     names = {"service": record["name"], "type": record["type"], "state": record["state"], "doing": record["step"]}
-    revision = str(record["revision"] or "none yet")
-    if record["wanted_revision"] != record["revision"]:
-        revision += f", {record['wanted_revision']} is wanted"
     asked = {"scoring uri": record["scoring_uri"] or "", "swagger uri": record["swagger_uri"] or ""}
     tags = ", ".join(f"{key}={value}" for key, value in (record["tags"] or {}).items())
     times = {"created": local_time(record["created_at"]), "updated": local_time(record["updated_at"])}
-    print_fields({**names, "revision": revision, **asked, "keys": _keys_in_words(record), "tags": tags, **times})
+    print_fields(
+        {
+            **names,
+            "revision": _revision_in_words(record),
+            **asked,
+            "keys": _keys_in_words(record),
+            "tags": tags,
+            **times,
+        }
+    )
     error = record["error"] or {}
     if error:
         print(f"error: {error['problem']} {error.get('hint') or ''}".rstrip())
@@ -164,9 +170,16 @@ def _print_service(record: Record) -> None:
         print(f"note: {note}")
     _print_models(record)
     _print_metrics(record)
-    if record["scoring_uri"]:
+    if record["revision"]:
         print_heading("try it")
         print(curl_line(record))
+
+
+def _revision_in_words(record: Record) -> str:
+    answers = str(record["revision"] or "none")
+    if has_failed(record):
+        return f"{answers}; {record['failed_revision']} failed"
+    return answers if has_ended(record) else f"{answers}; {record['wanted_revision']} is on its way"
 
 
 def _keys_in_words(record: Record) -> str:
