@@ -1,8 +1,19 @@
 """What a model is registered with, in the form of the wire."""
+import re
+
 from azureml._filters import as_texts
 from azureml.core._client_facts import client_facts
 from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.exceptions import WebserviceException
+
+_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9\-._]{0,254}\Z"
+
+
+def check_model_name(name):
+    """WebserviceException for a name that no model can have."""
+    if not isinstance(name, str) or not re.match(_NAME, name):
+        raise WebserviceException("The model name %r is not valid. It has 1 to 255 letters, digits, '-', '.' and '_', "
+                                  "and begins with a letter or digit." % (name,))
 
 
 def model_body(workspace, description, properties, framework, framework_version, datasets, sample_input, sample_output,

@@ -4,7 +4,7 @@ from azureml._filters import as_texts, has_all, keys_of
 from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
 from azureml.core._inference_config import InferenceConfig  # noqa: F401
-from azureml.core._model_body import dataset_pairs, model_body, resource_fields, resources_of, samples
+from azureml.core._model_body import check_model_name, dataset_pairs, model_body, resource_fields, resources_of, samples
 from azureml.core._model_files import common_root, local_files, target_paths
 from azureml.core._model_package import ModelPackage  # noqa: F401
 from azureml.core._model_serving import ModelServing
@@ -69,6 +69,7 @@ class Model(ModelServing):
                  model_framework=None, model_framework_version=None, child_paths=None, sample_input_dataset=None,
                  sample_output_dataset=None, resource_configuration=None):
         """Store a local file or folder as the next version of model_name."""
+        check_model_name(model_name)
         placed = local_files(model_path, child_paths)
         body = model_body(workspace, description, properties, model_framework, model_framework_version, datasets,
                           sample_input_dataset, sample_output_dataset, resource_configuration)
@@ -174,6 +175,7 @@ class Model(ModelServing):
                            model_framework_version=None, description=None, datasets=None, sample_input_dataset=None,
                            sample_output_dataset=None, resource_configuration=None):
         """Register files that a run has stored; the service takes them from there."""
+        check_model_name(model_name)
         workspace = run.experiment.workspace
         body = model_body(workspace, description, properties, model_framework, model_framework_version, datasets,
                           sample_input_dataset, sample_output_dataset, resource_configuration)
