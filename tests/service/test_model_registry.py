@@ -115,7 +115,10 @@ def test_images_have_versions_and_are_kept_while_they_are_deployed(client):
     assert (refused["status"], "boxed" in refused["problem"]) == (409, True)
     client.delete(f"{images}/box?version=2")
     client.delete(f"{client.here}/services/boxed")
+    refused = client.refusal("DELETE", f"{client.here}/assets/models/net?version=1")
+    assert (refused["status"], "box:1" in refused["problem"]) == (409, True)
     client.delete(f"{images}/box")
+    client.delete(f"{client.here}/assets/models/net?version=1")
 
 
 @pytest.mark.parametrize(

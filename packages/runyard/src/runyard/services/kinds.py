@@ -11,7 +11,7 @@ from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
-from runyard.services.deployed_models import services_of
+from runyard.services.deployed_models import images_of, services_of
 from runyard.services.files import RunFiles
 from runyard.services.snapshots import checked_entries, require_blobs
 
@@ -86,13 +86,19 @@ class ModelKind(PlainKind):
         return {**body, "properties": added_properties(seen, added)}
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
-        serving = services_of(self._assets, asset.workspace, asset.name, version)
-        if serving:
-            which = asset.name if version is None else f"{asset.name}:{version}"
+        which = asset.name if version is None else f"{asset.name}:{version}"
+        place = (self._assets, asset.workspace, asset.name, version)
+        if serving := sorted(service.name for service in services_of(*place)):
             raise Conflict(
-                f"The model {which!r} is deployed: {', '.join(sorted(serving))} serve{'s' * (len(serving) == 1)} it.",
+                f"The model {which!r} is deployed: {', '.join(serving)} serve{'s' * (len(serving) == 1)} it.",
                 hint="Delete or update the web service first.",
-                services=sorted(serving),
+                services=serving,
+            )
+        if images := [f"{image.name}:{image.version}" for image in images_of(*place)]:
+            raise Conflict(
+                f"The model {which!r} is in an image: {', '.join(images)}.",
+                hint="Delete the image first.",
+                images=images,
             )
 
     def _from_run(self, run_id: RunId, path: str) -> Sequence[FileEntry]:

@@ -30,12 +30,11 @@ class ModelLineages:
         """Raises NotFound."""
         model = self._assets.get(workspace, AssetKind.MODEL, name, version)
         run = self._run_of(model)
-        serving = services_of(self._store, workspace, name, model.version)
         return ModelLineage(
             model=model,
             run=run,
             datasets=(*self._read_by(run), *self._registered_with(model)),
-            services=tuple(self._store.get(workspace, AssetKind.WEB_SERVICE, service) for service in serving),
+            services=tuple(services_of(self._store, workspace, name, model.version)),
         )
 
     def _run_of(self, model: Asset) -> RunRecord | None:
