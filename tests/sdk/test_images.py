@@ -19,7 +19,7 @@ def model(workspace: Workspace, tmp_path: Path) -> Model:
 def image_config(folder: Path, said: str, **more: object) -> object:
     (folder / "score.py").write_text(ECHO.format(said=said))
     (folder / "env.yml").write_text("name: here\ndependencies: []\n")
-    return ContainerImage.image_configuration("score.py", "python", **more)
+    return ContainerImage.image_configuration("score.py", "python", "env.yml", **more)
 
 
 def test_an_image_is_kept_listed_and_changed(workspace, model, tmp_path, capsys):
@@ -55,10 +55,11 @@ def test_an_image_holds_its_model(workspace, model, tmp_path):
     model.delete()
 
 
-def test_an_image_is_deployed_as_it_was_kept(workspace, model, tmp_path, monkeypatch):
+def test_an_image_is_deployed_as_it_was_kept(workspace, model, tmp_path):
     image = Image.create(workspace, "kept", [model], image_config(tmp_path, "kept"))
     (tmp_path / "score.py").write_text(ECHO.format(said="edited later"))
     service = Webservice.deploy_from_image(workspace, "from-image", image, LocalWebservice.deploy_configuration())
+    assert service.run("1") == {"said": "kept", "got": 1}
     assert (service.image_id, service.image.id) == ("kept:1", "kept:1")
     assert [one.name for one in Webservice.list(workspace, image_name="kept")] == ["from-image"]
     assert Webservice.list(workspace, image_id="kept:2") == []
@@ -73,7 +74,8 @@ def test_the_oldest_form_registers_and_deploys_at_once(workspace, tmp_path):
     config = image_config(tmp_path, "oldest")
     service = Webservice.deploy(workspace, "oldest", ["weights.bin"], config, AciWebservice.deploy_configuration())
     assert [one.id for one in service.models] == ["weights.bin:1"]
-    assert service._record["inference"]["entry_script"] == "score.py"
+    service.wait_for_deployment()
+    assert service.run("1") == {"said": "oldest", "got": 1}
     service.delete()
 
 
