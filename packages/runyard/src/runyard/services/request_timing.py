@@ -1,6 +1,5 @@
 """Requests sent to a web service of this machine one after another, and how long their answers took."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -9,7 +8,7 @@ from typing import Any
 
 from runyard.errors import Unreachable
 
-PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
+PER_MILLE = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999}
 ANSWER_SECONDS = 120.0
 SHOWN_CHARACTERS = 500
 
@@ -30,7 +29,7 @@ class Timed:
         ordered = sorted(self.milliseconds)
         if not ordered:
             return {}
-        ranked = {name: ordered[_rank(percent, len(ordered))] for name, percent in PERCENTILES.items()}
+        ranked = {name: ordered[_rank(share, len(ordered))] for name, share in PER_MILLE.items()}
         return {"average": sum(ordered) / len(ordered), **ranked, "max": ordered[-1]}
 
 
@@ -65,5 +64,6 @@ def _send(connection: HTTPConnection, path: str, body: bytes) -> tuple[int, Any]
     return answer.status, answer.read()
 
 
-def _rank(percent: float, count: int) -> int:
-    return max(0, math.ceil(percent / 100 * count) - 1)
+def _rank(per_mille: int, count: int) -> int:
+    """Whose value so many of all are not above; whole numbers, since 99.9 is none that a float can hold."""
+    return max(0, -(-per_mille * count // 1000) - 1)

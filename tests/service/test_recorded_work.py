@@ -1,0 +1,98 @@
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.foundation import SystemClock
+from runyard.model.assets import AssetKind
+from runyard.services.recorded_work import RecordedWork
+from runyard.services.workspaces import NewWorkspace, Workspaces
+from runyard.stores.sql import Stores, open_stores
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[Stores]:
+
+    opened = open_stores(f"sqlite:///{tmp_path}/runyard.db")
+    Workspaces(opened.assets, opened.runs, SystemClock()).create("space", NewWorkspace(), exist_ok=True)
+    yield opened
+    opened.close()
+
+
+def begun(stores: Stores, at_once: int = 1) -> RecordedWork:
+    return RecordedWork(stores.assets, AssetKind.PACKAGE, "package", at_once=at_once)
+
+
+def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:
+    work = begun(stores)
+
+    def do(say):
+        say("half of it")
+        return {"size": 7}
+
+    first = work.begin("space", "one", {"size": 0}, do)
+    ended = work.wait("space", "one", first.asset.revision, SECONDS)
+    assert ended.asset.body["state"] == "Succeeded"
+    assert ended.asset.body["size"] == 7
+    assert ended.log == "half of it\n"
+    assert begun(stores).get("space", "one").log == "half of it\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (InvalidArgument("It is too wide.", hint="Fold it.", width=9), "It is too wide."),
+        (KeyError("x"), "KeyError: 'x'."),
+    ],
+)
+def test_work_that_fails_says_why(stores: Stores, error: Exception, problem: str) -> None:
+    work = begun(stores)
+
+    def fail(say):
+        raise error
+
+    first = work.begin("space", "one", {}, fail)
+    ended = work.wait("space", "one", first.asset.revision, SECONDS)
+    assert ended.asset.body["state"] == "Failed"
+    assert ended.asset.body["error"]["problem"] == problem
+
+
+def test_a_name_is_worked_on_once_at_a_time_and_again_later(stores: Stores) -> None:
+    work, gate = begun(stores), threading.Event()
+    first = work.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    with pytest.raises(Conflict):
+        work.begin("space", "one", {}, lambda say: {})
+    gate.set()
+    work.wait("space", "one", first.asset.revision, SECONDS)
+    again = work.begin("space", "one", {}, lambda say: {"turn": 2})
+    assert work.wait("space", "one", again.asset.revision, SECONDS).asset.body["turn"] == 2
+
+
+def test_what_a_killed_service_left_running_has_failed_at_the_next_start(stores: Stores) -> None:
+    gate = threading.Event()
+    killed = begun(stores)
+    killed.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    try:
+        started = begun(stores)
+        started.fail_interrupted()
+        assert started.get("space", "one").asset.body["state"] == "Failed"
+    finally:
+        gate.set()
+
+
+def test_a_wait_ends_with_its_time(stores: Stores) -> None:
+    work, gate = begun(stores), threading.Event()
+    first = work.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    try:
+        assert work.wait("space", "one", first.asset.revision, 0.01).is_running
+    finally:
+        gate.set()
+
+
+def test_what_was_never_begun_is_not_found(stores: Stores) -> None:
+    with pytest.raises(NotFound, match="nothing"):
+        begun(stores).get("space", "nothing")
