@@ -15,6 +15,7 @@ from azureml.core.model import InferenceConfig
 from azureml.core.webservice import AciWebservice, AksWebservice, LocalWebservice
 from azureml.exceptions import UserErrorException, WebserviceException
 from tests.sdk.served import FAILING, a_model, deployed, echo_script, here
+from tests.servers.certificates import make_certificate
 
 
 @pytest.fixture
@@ -194,6 +195,26 @@ def test_a_local_service_is_deployed_to_the_cloud_as_it_is(workspace, model, sou
         service.wait_for_deployment()
         assert (service.run("1"), service.tags) == ({"said": "one", "got": 1}, {"k": "v"})
         service.delete()
+
+
+def test_a_service_with_a_certificate_speaks_tls(workspace, model, source, tmp_path):
+    made = make_certificate(tmp_path / "tls", "www.example.org")
+    config = AciWebservice.deploy_configuration(
+        ssl_enabled=True, ssl_cert_pem_file=str(made.chain), ssl_key_pem_file=str(made.key), ssl_cname="www.example.org"
+    )
+    with deployed(workspace, "secured", [model], echo_script(source, "x"), config) as service:
+        assert (service.scoring_uri[:8], service.ssl_enabled, service.cname) == ("https://", True, "www.example.org")
+        assert service.run("1") == {"said": "x", "got": 1}
+        assert "PRIVATE KEY" not in json.dumps(service._record)
+
+
+def test_a_deployment_that_takes_longer_than_timeout_sec_is_told(workspace, model, source):
+    (source / "score.py").write_text("import time\ndef init():\n    time.sleep(600)\ndef run(data):\n    return 1\n")
+    config = InferenceConfig("score.py", source_directory=str(source), environment=here())
+    service = Model.deploy(workspace, "slow", [model], config)
+    with pytest.raises(WebserviceException, match=r"not deployed after 0\.5 seconds \(timeout_sec\)"):
+        service.wait_for_deployment(timeout_sec=0.5)
+    service.delete()
 
 
 def test_lists_are_filtered_as_in_v1(workspace, model, source, tmp_path):

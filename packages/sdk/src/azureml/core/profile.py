@@ -1,3 +1,5 @@
+import sys
+
 from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
 from azureml.core._model_references import model_ids, models_of
@@ -47,15 +49,14 @@ class _ModelEvaluationResultBase(object):
 
     def wait_for_completion(self, show_output=False):
         """Return when it is measured; WebserviceException with the cause where that failed."""
+        say = _say if show_output else (lambda text: None)
+        say("Running")
         while self.state not in ("Succeeded", "Failed"):
-            if show_output:
-                print("Running", flush=True)
+            say(".")
             with webservice_errors():
                 self._take(self.workspace, self.workspace._client.get(
                     self._path + "/wait", version=self._record["version"], timeout=_WAIT_SECONDS))
-        if show_output:
-            print(self.state)
-            print(self._table())
+        say("\n%s\n%s\n" % (self.state, self._table()))
         if self.state == "Failed":
             raise WebserviceException("Profiling %r failed. %s" % (self.name, _cause(self.error)))
 
@@ -110,9 +111,15 @@ class ModelProfile(_ModelEvaluationResultBase):
         self.max_utilized_memory = round(peak / float(1 << 30), 3) if peak else None
 
     def _table(self):
-        rows = sorted(self.get_details().items())
-        width = max(len(name) for name, _ in rows)
+        rows = [(name, "%.3f" % value if isinstance(value, float) else value)
+                for name, value in sorted(self.get_details().items()) if name not in ("name", "state", "error")]
+        width = max([len(name) for name, _ in rows] + [0])
         return "\n".join("%-*s  %s" % (width, name, value) for name, value in rows)
+
+
+def _say(text):
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _record_of(workspace, name):
