@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION
 from runyard.errors import InvalidArgument
 from runyard.planning.environment import plan_environment
 from runyard.planning.frameworks import accepted_series, recipe
@@ -307,3 +308,27 @@ def test_what_tables_take_is_added_unless_the_user_names_it():
     spec = plan_environment(definition, gpu_present=False, for_tables=("pandas", "pyarrow"))
     assert spec.requirements == ("pandas==1.1.5", "pyarrow")
     assert "Added to read the run's tabular datasets: pyarrow." in spec.notes
+
+
+def _asked_from_python(version: str, *, asked: str) -> str:
+    definition = _definition(conda=[f"python={asked}"], pip=["demo"])
+    definition["runyard"] = {"submitter": {"python_version": version}}
+    return plan_environment(definition, gpu_present=False).python_instead
+
+
+def test_the_submitters_python_stands_in_for_the_default_of_the_sdk():
+    assert _asked_from_python("3.12", asked=PYTHON_DEFAULT_VERSION) == "3.12"
+
+
+def test_nothing_stands_in_for_a_python_that_the_user_chose():
+    assert _asked_from_python("3.12", asked="3.9") == ""
+
+
+@pytest.mark.parametrize("nonsense", ["", "3", "2.7", "3.12; rm", "../3.12"])
+def test_a_submitter_that_says_no_version_has_none_that_stands_in(nonsense):
+    assert _asked_from_python(nonsense, asked=PYTHON_DEFAULT_VERSION) == ""
+
+
+def test_scikit_learn_of_2017_gets_the_python_that_it_was_built_for():
+    spec = plan_environment(_definition(conda=["python=3.10.18", "scikit-learn==0.19.1"]), gpu_present=False)
+    assert (spec.python, spec.exact_python) == ("3.6", True)

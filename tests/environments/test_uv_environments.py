@@ -220,3 +220,23 @@ def test_half_an_environment_is_neither_found_nor_kept(environments, wheels, roo
     assert environments.find(DEMO) is None
     built = environments.ensure(DEMO, _unheard)
     assert not (built.python.parent / "junk").exists()
+
+
+def test_packages_that_need_another_python_are_tried_with_the_one_that_stands_in(environments, wheels):
+    add_wheel(wheels, "demo", "1.0", needs_python=">=3.99")
+    heard: list[str] = []
+    with pytest.raises(EnvironmentFailed, match=r"'demo' needs Python >=3\.99"):
+        environments.ensure(replace(DEMO, python="3.10.18", python_instead="3.99"), heard.append)
+    assert "'demo' needs Python >=3.99, and 3.10.18 is the SDK's default: the submitter's 3.99 is taken." in heard
+    assert any(line.startswith("Python 3.99 is not on this machine") for line in heard)
+
+
+def test_no_other_python_is_tried_for_packages_that_are_nowhere(environments, wheels):
+    heard: list[str] = []
+    with pytest.raises(EnvironmentFailed):
+        environments.ensure(replace(DEMO, python="3.10.18", python_instead="3.99"), heard.append)
+    assert not any("3.99" in line for line in heard)
+
+
+def test_the_python_that_stands_in_makes_no_other_environment():
+    assert key_of(replace(DEMO, python_instead="3.12")) == key_of(DEMO)

@@ -24,12 +24,14 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """
 
 
-def add_wheel(folder: Path, name: str, version: str, *, needs: str = "", module: str = "") -> None:
+def add_wheel(
+    folder: Path, name: str, version: str, *, needs: str = "", module: str = "", needs_python: str = ""
+) -> None:
     """A wheel with one module of its name and a console script `NAME-where` that prints sys.prefix."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        for inner, text in _files(name, version, needs, module).items():
+        for inner, text in _files(name, version, needs, module, needs_python).items():
             wheel.writestr(inner, text)
 
 
@@ -50,9 +52,10 @@ def add_source(folder: Path, name: str, version: str, *, gate: str = "") -> None
             archive.addfile(entry, io.BytesIO(text.encode()))
 
 
-def _files(name: str, version: str, needs: str, module: str) -> dict[str, str]:
+def _files(name: str, version: str, needs: str, module: str, needs_python: str = "") -> dict[str, str]:
     info = f"{name}-{version}.dist-info"
     requires = f"Requires-Dist: {needs}\n" if needs else ""
+    requires += f"Requires-Python: {needs_python}\n" if needs_python else ""
     return {
         f"{name}.py": module or f"import sys\nversion = {version!r}\ndef where():\n    print(sys.prefix)\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",

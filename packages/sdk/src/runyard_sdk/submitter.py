@@ -19,7 +19,8 @@ def network_variables():
 def submitter_facts():
     """The interpreter and the user that submit, and the few variables of theirs that a run may inherit."""
     variables = {name: os.environ[name] for name in _PASSED_ON + _NETWORK if name in os.environ}
-    return {"python": sys.executable, "user": _user_name(), "variables": variables}
+    return {"python": sys.executable, "python_version": "%d.%d" % sys.version_info[:2], "user": _user_name(),
+            "variables": variables}
 
 
 def _user_name():

@@ -4,8 +4,12 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import normal, requirement_name
 
-TOO_OLD_PYTHON = re.compile(
-    r"current Python version \(([0-9.]+)\) does not satisfy Python([<>=!~0-9.,]+) and ([A-Za-z0-9._-]+)"
+OTHER_PYTHON = (
+    re.compile(
+        r"current Python version \((?P<here>[0-9.]+)\) does not satisfy Python(?P<needed>[<>=!~0-9.,]+) "
+        r"and (?P<package>[A-Za-z0-9._-]+)"
+    ),
+    re.compile(r"Because (?P<package>[A-Za-z0-9._-]+)==[^ ]+ requires Python (?P<needed>[<>=!~0-9.,]+)"),
 )
 BLAMED = (
     re.compile(r"Because ([A-Za-z0-9._-]+)(?:\[[^\]]*\])?(?:[=<>!~][^ ]*)? was not found"),
@@ -30,12 +34,12 @@ def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFa
             hint="Look at the network, and at the proxy and index settings (https_proxy, PIP_INDEX_URL) of the shell "
             "or notebook that submits; then submit again.",
         )
-    other_python = TOO_OLD_PYTHON.search(" ".join(said.split()))
-    blamed = normal(other_python.group(3)) if other_python else _blamed(said)
+    other_python = _other_python(said)
+    blamed = normal(other_python["package"]) if other_python else _blamed(said)
     asked = [line for line in _asked(spec) if requirement_name(line) == blamed]
     if other_python:
-        here, wanted, _ = other_python.groups()
-        hint = f"'{blamed}' needs Python {wanted}, and this environment has {here}: ask for another python or {blamed}."
+        here = f", and this environment has {other_python['here']}" if "here" in other_python else ""
+        hint = f"'{blamed}' needs Python {other_python['needed']}{here}: ask for another python or {blamed}."
     elif asked:
         hint = f"Look at {asked[0]!r} in pip_packages, conda_packages or the requirements file, then submit again."
     elif blamed:
@@ -43,7 +47,10 @@ def failed(doing: str, words: list[str], spec: EnvironmentSpec) -> EnvironmentFa
     else:
         hint = "Change pip_packages, conda_packages or the requirements file, then submit again."
     return EnvironmentFailed(
-        f"The environment could not be made: {doing} failed. uv says:\n{said}", hint=hint, package=blamed
+        f"The environment could not be made: {doing} failed. uv says:\n{said}",
+        hint=hint,
+        package=blamed,
+        needs_python=other_python.get("needed", ""),
     )
 
 
@@ -55,6 +62,12 @@ def disk_filled(doing: str, words: str, quoted: str) -> EnvironmentFailed | None
         f"The disk filled up while {doing}: {quoted}",
         hint="Free space, for example with `runyard environments prune` and `runyard gc`, and submit again.",
     )
+
+
+def _other_python(said: str) -> dict[str, str]:
+    joined = " ".join(said.split())
+    found = (pattern.search(joined) for pattern in OTHER_PYTHON)
+    return next((match.groupdict() for match in found if match), {})
 
 
 def _blamed(said: str) -> str:

@@ -19,7 +19,7 @@ LONGEST_SHEBANG = 127
 def key_of(spec: EnvironmentSpec) -> str:
     """Equal for specs that ask for the same, whatever was noted about them."""
     asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
-    del asked["notes"]
+    del asked["notes"], asked["python_instead"]
     for later in ("builds", "library_links"):  # keys made before these were known stay what they were
         if not asked[later]:
             del asked[later]

@@ -91,7 +91,22 @@ class UvEnvironments:
         for note in spec.notes:
             say(note)
         wanted = replace(spec, python=elsewhere.python, exact_python=True) if elsewhere else spec
-        interpreter, note = choose(wanted, discover(self._root / "interpreters.json", self._variables))
+        try:
+            return self._construct(folder, wanted, say, held, elsewhere)
+        except EnvironmentFailed as failure:
+            needed = failure.facts.get("needs_python")
+            if elsewhere or not needed or not spec.python_instead:
+                raise
+            say(
+                f"'{failure.facts['package']}' needs Python {needed}, and {spec.python} is the SDK's default: "
+                f"the submitter's {spec.python_instead} is taken."
+            )
+        return self._construct(folder, replace(spec, python=spec.python_instead), say, held, elsewhere)
+
+    def _construct(
+        self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
+    ) -> BuiltEnvironment:
+        interpreter, note = choose(spec, discover(self._root / "interpreters.json", self._variables))
         say(note or f"Python {interpreter} at {interpreter.path}.")
         construction = Construction(
             folder=folder,

@@ -68,6 +68,8 @@ class EnvironmentSpec:
     builds: tuple[str, ...] = ()
     """Requirements compiled against all the others once those are installed, such as "horovod==0.16.1"; one without a
     version is the release that suits the framework, and is left out where there is none."""
+    python_instead: str = ""
+    """Taken where the packages need another Python than `python`, which nobody chose. Not part of the key."""
     library_links: tuple[tuple[str, str], ...] = ()
     """Names under which old packages look for shared libraries, each with the library here that answers to it."""
     notes: tuple[str, ...] = ()

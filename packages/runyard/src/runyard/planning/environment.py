@@ -14,8 +14,10 @@ from runyard.planning.source_builds import HOROVOD, company_of, wants_horovod
 WITH_PKG_RESOURCES = "setuptools<81"
 BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
 LAST_OF_THE_OLD_PYTHONS = (3, 8)
+SDK_DEFAULT_PYTHON = "3.10.18"
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
+MINOR = re.compile(r"3\.[0-9]{1,2}")
 EXTRAS_AND_SPACES = re.compile(r"\[[^\]]*\]|\s")
 
 
@@ -42,7 +44,7 @@ def plan_environment(
     if estimator.get("framework"):
         spec = _with_framework(estimator, wishes, gpu_present, mpi)
     else:
-        spec = _as_wished(wishes, mpi)
+        spec = replace(_as_wished(wishes, mpi), python_instead=_python_instead(wishes, ours))
     return _with_builds(spec, own_horovod, mpi)
 
 
@@ -113,6 +115,12 @@ def _wished_python(version: str) -> str:
             f"The conda dependencies ask for python {version!r}, which cannot be run.", hint="Ask for 3.6 or newer."
         )
     return version
+
+
+def _python_instead(wishes: Wishes, ours: Mapping[str, Any]) -> str:
+    """The submitter's, where the SDK filled in its default: what the user pins is what the submitter has."""
+    version = str((ours.get("submitter") or {}).get("python_version") or "")
+    return version if wishes.python == SDK_DEFAULT_PYTHON and MINOR.fullmatch(version) else ""
 
 
 def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
