@@ -29,8 +29,7 @@ def measure() -> Iterator[Measurement]:
         rounds = Rounds(load, targets, reasons)
         rounds.play(ROUNDS, SECONDS, rarely=(OWN_SCRIPT, *peers), rare=RARE)
     for connections in CONNECTIONS:
-        yield rounds.measurement("scikit-learn logistic regression", connections, "rate", "requests/s", _ahead)
-        yield rounds.measurement("scikit-learn logistic regression", connections, "p99", "ms", _no_bar)
+        yield rounds.measurement("scikit-learn logistic regression", connections, _ahead)
 
 
 def _open_peers(opened: ExitStack, iris: Iris, folder: Path) -> tuple[dict[str, Target], dict[str, str]]:
@@ -59,7 +58,3 @@ def _ahead(connections: int, others: Mapping[str, float | None]) -> Bar:
     if connections == max(CONNECTIONS):
         return Bar("ahead of every peer, and at least the floor", lambda value, floor: value > best and value >= floor)
     return Bar("ahead of every peer", lambda value, _: value > best)
-
-
-def _no_bar(connections: int, others: Mapping[str, float | None]) -> Bar:
-    return Bar("none", lambda value, floor: True)

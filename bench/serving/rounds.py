@@ -1,7 +1,6 @@
 """Rounds of load in turn on all that are compared, and the lines made of them."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from bench.measuring import Bar, Measurement, median, spread_of
 from bench.serving.load import Generator, Load, Target, WrongAnswer
@@ -56,28 +55,34 @@ class Rounds:
             if name not in (OURS, FLOOR)
         }
 
-    def measurement(self, bench: str, connections: int, what: str, unit: str, bar_of: BarOf) -> Measurement:
-        own = [getattr(load, what) for load in self.taken[OURS, connections]]
-        floor = [getattr(load, what) for load in self.taken[FLOOR, connections]]
-        others = self.others(connections, what)
+    def measurement(self, bench: str, connections: int, bar_of: BarOf) -> Measurement:
+        """Requests a second, with the latencies of all beside them."""
+        own = [load.rate for load in self.taken[OURS, connections]]
+        floor = [load.rate for load in self.taken[FLOOR, connections]]
+        others = self.others(connections, "rate")
         return Measurement(
-            f"{bench}, c={connections}" + (f", {what}" if what != "rate" else ""),
+            f"{bench}, c={connections}",
             median(own),
-            unit,
+            "requests/s",
             bar_of(connections, others),
             median(floor),
             spread_of(own),
             others,
             self.reasons,
-            self._also(connections, own, floor) if what == "rate" else {},
+            {
+                "ratio of each round": [one / other for one, other in zip(own, floor, strict=True)],
+                "p50 ms": self._of_all(connections, "p50"),
+                "p99 ms": self._of_all(connections, "p99"),
+                "generator's part of a core": self._of_all(connections, "cpu"),
+            },
         )
 
-    def _also(self, connections: int, own: list[float], floor: list[float]) -> dict[str, Any]:
-        def of_both(what: str) -> dict[str, float]:
-            return {name: self.figure(name, connections, what) for name in (OURS, FLOOR)}
+    def tail(self, bench: str, connections: int, bar: Bar) -> Measurement:
+        """The 99th percentile of our latency."""
+        own = [load.p99 for load in self.taken[OURS, connections]]
+        floor = self.figure(FLOOR, connections, "p99")
+        return Measurement(f"{bench}, c={connections}, p99", median(own), "ms", bar, floor, spread_of(own))
 
-        return {
-            "ratio of each round": [one / other for one, other in zip(own, floor, strict=True)],
-            "p50 ms": of_both("p50"),
-            "generator's part of a core": of_both("cpu"),
-        }
+    def _of_all(self, connections: int, what: str) -> dict[str, float | None]:
+        both = {name: self.figure(name, connections, what) for name in (OURS, FLOOR)}
+        return {**both, **self.others(connections, what)}
