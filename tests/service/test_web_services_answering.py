@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.lifecycle import answering_services, start_service, stop_service
+from runyard.lifecycle import answering_services, service_status, start_service, stop_service
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
@@ -198,14 +198,32 @@ def gateway_of(home):
     return [pid for pid in pids() if command in next(words_of(pid), b"")]
 
 
-def test_endpoints_answer_while_the_service_is_down(own, home):
+def kill_service(home):
+    os.kill(service_status(home)["pid"], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("end", [stop_service, kill_service])
+def test_endpoints_answer_while_the_service_is_down(own, home, end):
     record = ended(own)
     assert answering_services(home) == 1
-    stop_service(home)
+    end(home)
     assert ask(record)[0] == 200
     assert answering_services(home) == 1
     assert again(home).get("/workspaces/own/services/my-service")["state"] == "Healthy"
     assert ask(record)[0] == 200
+
+
+def test_a_service_that_is_stopped_does_not_wait_for_those_who_wait(own, home):
+    version = ended(own)["version"]
+    address = urlsplit(own.url)
+    waiting = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+    path = f"/api/v1{own.here}/services/my-service/wait?version={version}&timeout=15"
+    waiting.request("GET", path, headers=bearer(own.token))
+    began = time.monotonic()
+    stop_service(home)
+    assert time.monotonic() - began < 10
+    assert json.loads(waiting.getresponse().read())["version"] == version
+    waiting.close()
 
 
 def test_a_killed_gateway_comes_back_with_its_services_on_the_same_ports(own, home):
