@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from azureml.core import Model, Webservice, Workspace
+from azureml.core import Experiment, Model, ScriptRunConfig, Webservice, Workspace
 from azureml.core.compute import AksCompute, ComputeTarget
 from azureml.core.model import InferenceConfig
 from azureml.core.webservice import AciWebservice, AksWebservice, LocalWebservice
@@ -134,10 +134,13 @@ def test_keys_are_asked_for_where_they_are_enabled_and_can_be_made_anew(workspac
 
 
 def test_a_cluster_is_a_name_for_this_machine(workspace, model, source):
+    echo_script(source, "x")
     target = ComputeTarget.create(workspace, "my-aks", AksCompute.provisioning_configuration(agent_count=3))
     target.wait_for_completion(show_output=True)
     assert (target.provisioning_state, type(ComputeTarget(workspace, "my-aks"))) == ("Succeeded", AksCompute)
     assert type(workspace.compute_targets["my-aks"]) is AksCompute
+    with pytest.raises(UserErrorException, match="my-aks"):
+        Experiment(workspace, "runs").submit(ScriptRunConfig(str(source), "score.py", compute_target=target))
     config = AksWebservice.deploy_configuration(token_auth_enabled=True, num_replicas=1, scoring_timeout_ms=5000)
     with deployed(workspace, "on-aks", [model], echo_script(source, "x"), config, target) as service:
         assert service.scoring_uri.endswith("/api/v1/service/on-aks/score")
@@ -281,6 +284,8 @@ def test_without_a_script_one_model_with_a_framework_is_needed(workspace, model,
         Model.deploy(workspace, "no-code", model)
     with pytest.raises(WebserviceException, match="ModelNotFound"):
         Model.deploy(workspace, "no-code", ["absent:1"])
+    with pytest.raises(WebserviceException, match="inference_config must be an InferenceConfig"):
+        Model.deploy(workspace, "no-code", [model], "score.py")
     with pytest.raises(WebserviceException, match="deployment_config must come from"):
         Model.deploy(workspace, "no-code", [model], None, {"cpu_cores": 1})
 

@@ -231,6 +231,11 @@ class Deploying(WithService):
         with self.assertRaisesRegex(WebserviceException, "num_replicas must be"):
             service.update(num_replicas=0)
 
+    def test_what_a_deployment_is_made_of_can_be_printed(self):
+        config = AciWebservice.deploy_configuration(cpu_cores=1)
+        said = self.said(lambda: Model.print_configuration([self.model], self.code, config, None))
+        self.assertEqual(said, "Models: net:1\nEntry script: score.py\nEnvironment: e\ncpu_cores: 1\n")
+
     def test_notes_of_the_service_are_printed_once_when_it_is_deployed(self):
         self.service.answers["POST services"] = [record(notes=["Served by 1.13.2."])]
         made = []

@@ -2,7 +2,7 @@ import os
 
 from azureml._service import webservice_errors
 from azureml.core._model_references import model_ids, models_of, no_code_model
-from azureml.core._scoring_code import send_with_code
+from azureml.core._scoring_code import check_code, send_with_code
 from azureml.exceptions import WebserviceException
 from runyard_sdk.submitter import submitter_facts
 
@@ -15,7 +15,7 @@ def create_package(workspace, models, inference_config):
     if inference_config is None:
         no_code_model(found)
     else:
-        inference_config.validate_configuration()
+        check_code(inference_config)
     body = {"models": model_ids(found), "inference": None, "submitter": submitter_facts()}
     with webservice_errors():
         record = send_with_code(workspace._client, inference_config, body, lambda whole: workspace._client.post(

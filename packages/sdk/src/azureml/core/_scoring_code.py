@@ -81,6 +81,13 @@ def code_on_disk(inference):
     return SourceOnDisk(inference) if os.path.isfile(os.path.join(folder, inside)) else None
 
 
+def check_code(code):
+    """WebserviceException for what is no scoring script, and what its own checks find."""
+    if not hasattr(code, "_inference"):
+        raise WebserviceException("inference_config must be an InferenceConfig, got %r." % (code,))
+    code.validate_configuration()
+
+
 def send_with_code(client, code, body, send):
     """Call `send` with the body and the code's `inference`, again once contents that the service lacks are sent."""
     if code is None:

@@ -41,6 +41,7 @@ class Model(ModelServing):
     """A registered model: files under a name and a version. Model(workspace, name) is the newest version."""
 
     class Framework(object):
+        CHAINER = "Chainer"
         CUSTOM = "Custom"
         MULTI = "Multi"
         ONNX = "Onnx"

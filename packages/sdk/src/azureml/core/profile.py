@@ -3,7 +3,7 @@ import sys
 from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
 from azureml.core._model_references import model_ids, models_of
-from azureml.core._scoring_code import send_with_code
+from azureml.core._scoring_code import check_code, send_with_code
 from azureml.data._tabular_format import LINES
 from azureml.data.tabular_dataset import TabularDataset
 from azureml.exceptions import UserErrorException, WebserviceException
@@ -30,7 +30,7 @@ def start_profile(workspace, name, models, inference_config, input_dataset, cpu,
     _check_amount("cpu", cpu, MIN_PROFILE_CPU, MAX_PROFILE_CPU)
     _check_amount("memory_in_gb", memory_in_gb, MIN_PROFILE_MEMORY, MAX_PROFILE_MEMORY)
     if inference_config is not None:
-        inference_config.validate_configuration()
+        check_code(inference_config)
     dataset_id, rows = _requests_of(workspace, input_dataset)
     body = {"name": name, "models": model_ids(models_of(workspace, models)), "inference": None, "cpu": cpu,
             "memory_in_gb": memory_in_gb, "description": description, "dataset_id": dataset_id, "rows": rows,

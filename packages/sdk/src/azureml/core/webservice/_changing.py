@@ -2,7 +2,7 @@
 from azureml._filters import as_texts
 from azureml._service import webservice_errors
 from azureml.core._model_references import model_ids, models_of
-from azureml.core._scoring_code import send_with_code
+from azureml.core._scoring_code import check_code, send_with_code
 from azureml.exceptions import WebserviceException
 from runyard_sdk.submitter import submitter_facts
 
@@ -13,7 +13,7 @@ def change(service, code=None, **changes):
     if code is None and not given:
         raise WebserviceException("There is nothing to update: give at least one argument.")
     if code is not None:
-        code.validate_configuration()
+        check_code(code)
     with webservice_errors():
         record = send_with_code(service._client, code, dict(given, submitter=submitter_facts()),
                                 lambda whole: service._client.patch(service._path, whole))

@@ -2,7 +2,7 @@
 from azureml._filters import as_texts
 from azureml._service import webservice_errors
 from azureml.core._model_references import model_ids, models_of, no_code_model
-from azureml.core._scoring_code import send_with_code
+from azureml.core._scoring_code import check_code, send_with_code
 from azureml.core.webservice._aci_configuration import ACI_WEBSERVICE_TYPE
 from azureml.core.webservice._aks_configuration import AKS_ENDPOINT_TYPE, AKS_WEBSERVICE_TYPE
 from azureml.core.webservice._configuration import WebserviceDeploymentConfiguration, check_name
@@ -21,7 +21,7 @@ def deploy(workspace, name, models, code, config=None, target=None, overwrite=Fa
     if code is None:
         no_code_model(found)
     else:
-        code.validate_configuration()
+        check_code(code)
     return _post(workspace, kind, code, config, target, {
         "name": name, "models": model_ids(found), "overwrite": bool(overwrite), "image_id": None})
 
