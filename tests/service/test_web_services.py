@@ -99,6 +99,14 @@ def test_of_the_deployers_variables_those_that_builds_take_are_kept(parts):
         parts.deploy("other-one", submitter={"variables": ["PATH"]})
 
 
+def test_the_deployers_python_stands_in_for_a_default_that_nobody_chose(parts):
+    python = {"condaDependencies": {"dependencies": ["python=3.10.18", {"pip": ["scikit-learn"]}]}}
+    parts.deploy(
+        inference=parts.inference(python=python), submitter={"python": "/bin/python", "python_version": "3.11"}
+    )
+    assert parts.host.applied[-1].environment.python_instead == "3.11"
+
+
 def test_one_that_anybody_can_ask_over_the_network_says_so(parts):
     parts.restarted(web_services=Listening("192.0.2.1")).deploy("open-one")
     parts.restarted(web_services=Listening("192.0.2.1")).deploy("closed-one", type="AKS")

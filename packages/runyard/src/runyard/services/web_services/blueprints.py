@@ -169,7 +169,8 @@ def _checked_submitter(given: Mapping[str, Any]) -> dict[str, Any]:
     variables = given.get("variables") or {}
     if not isinstance(variables, Mapping) or not all(isinstance(name, str) for name in variables):
         raise InvalidArgument("variables of the submitter must be an object.", hint="Send them as the SDK does.")
-    return {"python": str(given.get("python") or ""), "user": str(given.get("user") or ""), "variables": variables}
+    told = {name: str(given.get(name) or "") for name in ("python", "python_version", "user")}
+    return {**told, "variables": variables}
 
 
 def _names(given: Any) -> Sequence[str]:
