@@ -41,6 +41,15 @@ def test_what_answers_goes_on_answering(small: Hosting) -> None:
     assert ask(seen.port) == (200, "here")
 
 
+def test_a_gateway_killed_on_a_full_disk_comes_back(small: Hosting) -> None:
+    seen = small.deploy(spec := small.spec(answering("here")))
+    fill(small)
+    os.kill(small.gateway(), signal.SIGKILL)
+    small.host.revive()
+    assert small.until(spec, lambda now: now.state is ServiceState.HEALTHY).port == seen.port
+    assert ask(seen.port) == (200, "here")
+
+
 def test_a_spec_that_cannot_be_written_is_refused(small: Hosting) -> None:
     spec = small.spec(answering("here"))
     fill(small)

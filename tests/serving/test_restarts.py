@@ -7,6 +7,7 @@ import socket
 from runyard.model.web_services import ServiceState
 from runyard.node.line_socket import ask_socket
 from runyard.serving.host import LocalServiceHost
+from runyard.serving.workers.memory import resident_bytes
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.test_updates import answering, taking_a_while
 
@@ -121,3 +122,20 @@ def test_a_second_gateway_gives_way_to_the_first(hosting: Hosting) -> None:
     assert hosting.gateway() == first
     assert is_alive(first)
     assert hosting.workers(spec)
+
+
+def test_a_torn_spec_keeps_no_other_service_from_coming_back(hosting: Hosting) -> None:
+    torn, whole = hosting.spec(answering("torn")), hosting.spec(answering("whole"))
+    port = [hosting.deploy(spec).port for spec in (torn, whole)][1]
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    (hosting.home / "services" / torn.id / "spec.json").write_text('{"id"', encoding="utf-8")
+    hosting.host.revive()
+    hosting.until(whole, lambda seen: seen.state is ServiceState.HEALTHY)
+    assert ask(port) == (200, "whole")
+    assert torn.id in (hosting.home / "gateway.log").read_text(encoding="utf-8")
+
+
+def test_the_gateway_is_small(hosting: Hosting) -> None:
+    """Beyond the worker, an idle web service costs less than 80 MB."""
+    hosting.deploy(hosting.spec())
+    assert resident_bytes([hosting.gateway()]) < 80 << 20

@@ -13,6 +13,7 @@ from runyard.model.web_services import ObservedService, ServiceSpec
 from runyard.serving.record_json import from_json, to_json
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
+_GONE = ".gone-"
 _REVISION = re.compile(r"\.?r([0-9]+)(?:\.[^/]*)?")
 
 
@@ -60,11 +61,11 @@ class ServiceFolder:
         except (NotFound, InvalidArgument):
             return None
 
-    def write_state(self, observed: ObservedService) -> None:
+    def write_state(self, observed: ObservedService, *, durable: bool = False) -> None:
         """Raises OSError when there is no room, or the folder has gone."""
         if not self.root.is_dir():
             raise FileNotFoundError(f"{self.root} has gone")
-        write_beside(self.root / "state.json", json.dumps(to_json(observed)).encode())
+        write_beside(self.root / "state.json", json.dumps(to_json(observed)).encode(), durable=durable)
 
     def mark_removed(self) -> None:
         """Quiet when there is no such web service."""
@@ -73,7 +74,7 @@ class ServiceFolder:
 
     def delete(self) -> None:
         """Gone for every reader at once; quiet when gone."""
-        leaving = self.root.with_name(f".gone-{self.id}")
+        leaving = self.root.with_name(f"{_GONE}{self.id}")
         shutil.rmtree(leaving, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             self.root.rename(leaving)
@@ -113,3 +114,9 @@ def service_folders(home: Path) -> list[ServiceFolder]:
     """Every web service of this home that has a spec, those that are to go included."""
     found = sorted(spec.parent.name for spec in (home / "services").glob("[!.]*/spec.json"))
     return [ServiceFolder(home, name) for name in found if _SAFE.fullmatch(name)]
+
+
+def sweep_deleted(home: Path) -> None:
+    """Remove what is left of web services whose deletion was cut short."""
+    for leaving in (home / "services").glob(f"{_GONE}*"):
+        shutil.rmtree(leaving, ignore_errors=True)

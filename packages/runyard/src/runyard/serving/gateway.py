@@ -10,6 +10,8 @@ import gc
 import os
 import signal
 import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import uvloop
@@ -18,7 +20,7 @@ from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, Json, NotFound
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.serving.control import listen
-from runyard.serving.folder import ServiceFolder, service_folders
+from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
 from runyard.serving.hosted_service import HostedService
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
 from runyard.serving.record_json import to_json
@@ -28,6 +30,8 @@ from runyard.serving.watch import Watch
 _IDLE_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 60.0
+_THREADS = 64
+"""Builds and large copies wait in them for long, and must not keep the rest from theirs."""
 
 
 def main(home: Path, ready_fd: int | None) -> int:
@@ -48,10 +52,11 @@ class Gateway:
         self._services: dict[str, HostedService] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
-        self._leaving = asyncio.Event()
+        self._leaving, self._taken_up = asyncio.Event(), asyncio.Event()
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(_THREADS))
         loop.add_signal_handler(signal.SIGTERM, self._leaving.set)
         loop.add_signal_handler(signal.SIGINT, self._leaving.set)
         self._sdk = await asyncio.to_thread(ensure_sdk_folder, self._home)
@@ -62,7 +67,9 @@ class Gateway:
             gc.collect()
             gc.freeze()
             gc.set_threshold(50_000, 20, 50)
+            await asyncio.to_thread(sweep_deleted, self._home)
             await asyncio.gather(*(self._take_up(folder) for folder in service_folders(self._home)))
+            self._taken_up.set()
             await self._until_superfluous()
         finally:
             server.close()
@@ -72,7 +79,8 @@ class Gateway:
 
     def _sign_in(self) -> None:
         facts = b'{"pid": %d, "version": "%s"}' % (os.getpid(), self._version.encode())
-        write_beside(self._home / GATEWAY_FACTS, facts)
+        with contextlib.suppress(OSError):  # a full disk must not keep what needs no room from answering
+            write_beside(self._home / GATEWAY_FACTS, facts)
         if self._ready_fd is not None:
             os.write(self._ready_fd, b"1")
             os.close(self._ready_fd)
@@ -96,6 +104,7 @@ class Gateway:
             self._leaving.set()
             return {}
         folder = ServiceFolder(self._home, request["service"])
+        await self._taken_up.wait()  # until then its state is what an earlier gateway said
         if op == "apply":
             await self._take_up(folder)
             return {}
@@ -129,7 +138,10 @@ class Gateway:
                 return
             self._services[folder.id] = service
             self._watches[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
-            await service.resume()
+            try:
+                await service.resume()
+            except Exception:  # whatever is wrong with one must not keep the others from answering
+                traceback.print_exc()
 
     async def _remove(self, folder: ServiceFolder) -> None:
         folder.mark_removed()

@@ -22,6 +22,7 @@ from runyard.serving.workers.tree import kill_service_trees
 _START_SECONDS = 20.0
 _LOOK_AGAIN_SECONDS = 0.02
 _ANSWER_SECONDS = 10.0
+_TRIES = 3
 _NOT_FOR_THE_GATEWAY = ("PYTHON", "RUNYARD_")
 
 
@@ -47,11 +48,14 @@ class LocalServiceHost:
     def remove(self, service_id: str) -> None:
         folder = ServiceFolder(self._home, service_id)
         folder.mark_removed()
+        deadline = time.monotonic() + _START_SECONDS
         while folder.root.exists():
             try:
                 self._ask_once({"op": "remove", "service": service_id}, _START_SECONDS)
             except OSError:
                 self._remove_without_gateway(folder)
+            if time.monotonic() > deadline:
+                raise self._silence(f"did not remove web service {service_id}")
 
     def observe(self, service_id: str) -> ObservedService | None:
         return ServiceFolder(self._home, service_id).state()
@@ -83,14 +87,15 @@ class LocalServiceHost:
 
     def _ask(self, request: Json, timeout_seconds: float = _ANSWER_SECONDS) -> Json:
         """Its answer. The gateway is started where there is none. Raises RunyardError."""
-        try:
-            if self._checked:
-                return self._ask_once(request, timeout_seconds)
-        except OSError:
-            pass
-        with self._starting:
-            self._ensure()
-        return self._ask_once(request, timeout_seconds)
+        for _ in range(_TRIES):
+            try:
+                if self._checked:
+                    return self._ask_once(request, timeout_seconds)
+            except OSError:
+                self._checked = False  # it has gone, perhaps just now
+            with self._starting:
+                self._ensure()
+        raise self._silence(f"did not answer {request['op']!r}")
 
     def _ask_once(self, request: Json, timeout_seconds: float = _ANSWER_SECONDS) -> Json:
         answer = ask_socket(self._home, GATEWAY_SOCKET, request, timeout_seconds=timeout_seconds)
@@ -110,10 +115,10 @@ class LocalServiceHost:
                 self._process.start(self._command, _variables())
                 continue
             time.sleep(_LOOK_AGAIN_SECONDS)
-        raise EngineError(
-            f"The gateway of {self._home} did not start within {_START_SECONDS:.0f} s.",
-            hint=f"See {self._home / 'gateway.log'}.",
-        )
+        raise self._silence(f"did not start within {_START_SECONDS:.0f} s")
+
+    def _silence(self, what: str) -> EngineError:
+        return EngineError(f"The gateway of {self._home} {what}.", hint=f"See {self._home / 'gateway.log'}.")
 
     def _command(self, told: int) -> list[str]:
         return [sys.executable, "-m", "runyard.serving.gateway", str(self._home), str(told)]

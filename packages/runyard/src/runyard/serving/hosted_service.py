@@ -200,8 +200,7 @@ class HostedService:
         if old is not None:
             await old.stop()
         held.close()
-        if not self.is_deploying:
-            await in_thread(self.folder.delete_revisions_but, {self.active.revision.number if self.active else 0})
+        await self._tidy()
 
     async def _fail(self, spec: ServiceSpec, trouble: ServiceTrouble) -> None:
         self._failure = trouble
@@ -211,6 +210,12 @@ class HostedService:
             endpoint, self._endpoint = self._endpoint, None
             await endpoint.close(0)
         self.publish(failed_revision=spec.revision)
+        await self._tidy()
+
+    async def _tidy(self) -> None:
+        """Files of revisions that do not answer go, unless one of them is just being laid out."""
+        if not self.is_deploying:
+            await in_thread(self.folder.delete_revisions_but, {self.active.revision.number if self.active else 0})
 
     async def _revive(self, revision: Revision) -> None:
         try:

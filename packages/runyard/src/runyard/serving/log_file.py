@@ -46,13 +46,15 @@ class ServiceLog:
         return _text(os.pread(self._fd, _PIECE_BYTES, max(offset, self.end() - _PIECE_BYTES)), most_lines)
 
     def drop_oldest(self, most_bytes: int = MOST_BYTES, kept_bytes: int = _KEPT_BYTES) -> None:
-        """When it is larger than `most_bytes`, keep about `kept_bytes`, from the start of a line."""
+        """When it is larger than `most_bytes`, keep about `kept_bytes`, from the start of a line. Raises OSError when
+        the disk has no room for the note of that, even so."""
         end, dropped = self.end(), dropped_bytes(self._path)
         if end - dropped <= most_bytes:
             return
         start = _line_start(self._fd, end - kept_bytes)
-        write_beside(_facts_file(self._path), json.dumps({"dropped": start}).encode())
+        # The hole first: it may be what makes room for the note.
         _libc.fallocate(self._fd, _PUNCH_HOLE | _KEEP_SIZE, 0, start)
+        write_beside(_facts_file(self._path), json.dumps({"dropped": start}).encode())
 
     def close(self) -> None:
         os.close(self._fd)
@@ -67,7 +69,7 @@ def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
         return b"", max(0, offset)
     try:
         end = os.fstat(fd).st_size
-        start = max(end + offset if offset < 0 else offset, dropped_bytes(path))
+        start = _behind_hole(fd, max(end + offset if offset < 0 else offset, dropped_bytes(path)), end)
         data = os.pread(fd, max(0, min(limit, end - start)), start)
         return data, start + len(data)
     finally:
@@ -83,6 +85,14 @@ def dropped_bytes(path: Path) -> int:
 
 def _facts_file(path: Path) -> Path:
     return path.with_name("log.json")
+
+
+def _behind_hole(fd: int, offset: int, end: int) -> int:
+    """The first place from there on that holds anything: what was just dropped may not be noted yet."""
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA)
+    except OSError:
+        return max(offset, end)
 
 
 def _line_start(fd: int, offset: int) -> int:

@@ -16,7 +16,7 @@ class Observation:
     def __init__(self, folder: ServiceFolder) -> None:
         self._folder = folder
         self.now = folder.state() or _NOTHING_YET
-        self._is_written = True
+        self._is_written, self._written_port = True, self.now.port
         self._changed = asyncio.Event()
 
     def change(self, **fields: Any) -> None:
@@ -34,8 +34,9 @@ class Observation:
         """Write what is not yet on disk. A full disk leaves it for the next time."""
         if not self._is_written:
             with suppress(OSError):
-                self._folder.write_state(self.now)
-                self._is_written = True
+                # Its port is part of its address: that one outlives a power cut too.
+                self._folder.write_state(self.now, durable=self.now.port != self._written_port)
+                self._is_written, self._written_port = True, self.now.port
 
     async def after(self, version: int, seconds: float) -> ObservedService:
         """As it is once its version is above that one, or the time is over."""

@@ -1,6 +1,7 @@
 """What must be looked at again and again while a web service answers: memory, load, its log, its port."""
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 from runyard.model.web_services import ServiceSpec
@@ -15,7 +16,7 @@ from runyard.serving.workers.scaling import Autoscale
 _CALM_SECONDS, _TENSE_SECONDS = 1.0, 0.1
 _TENSE_SHARE = 0.5
 """A worker that holds so much of its limit is looked at more often."""
-_LOG_SECONDS = 5.0
+_TIDY_SECONDS = 5.0
 
 
 class Watched(Protocol):
@@ -47,11 +48,9 @@ class Watch:
             if self._loop.time() - self._scaled_at >= self._service.spec.scale.refresh_seconds:
                 self._scaled_at = self._loop.time()
                 self._scale()
-            if self._loop.time() - self._tidied_at >= _LOG_SECONDS:
+            if self._loop.time() - self._tidied_at >= _TIDY_SECONDS:
                 self._tidied_at = self._loop.time()
-                await asyncio.to_thread(self._service.log.drop_oldest)
-                self._service.observation.write()
-                await self._service.ensure_port()
+                await self._tidy()
 
     def _pace(self, is_tense: bool) -> float:
         scale = self._service.spec.scale
@@ -67,6 +66,12 @@ class Watch:
             if size > limit:
                 worker.kill(f"The worker held {size >> 20} MB of memory, more than its limit of {limit >> 20} MB.")
         return any(size > limit * _TENSE_SHARE for size in held)
+
+    async def _tidy(self) -> None:
+        with suppress(OSError):  # a full disk: the next time
+            await asyncio.to_thread(self._service.log.drop_oldest)
+        self._service.observation.write()
+        await self._service.ensure_port()
 
     def _scale(self) -> None:
         active, scale = self._service.active, self._service.spec.scale
