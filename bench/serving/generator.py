@@ -1,7 +1,8 @@
 """The load: one process, any number of kept connections, each with one request under way. Read by `load.py` alone.
 
 `python -m bench.serving.generator` takes one JSON line a round on stdin and answers with one on stdout. Of an answer it
-looks at the status and finds the end; of every SAMPLE-th it keeps the body, for whoever asked to compare.
+looks at the status and finds the end. The bodies of a connection's first answer and of every SAMPLE-th after it are
+told too, for whoever asked to compare.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, round_: Round, address: tuple[str, int], turn: int) -> None:
         self._round, self._address, self._turn = round_, address, turn
-        self._number, self._rest, self._begun = 0, b"", 0.0
+        self._number, self._answers, self._rest, self._begun = 0, 0, b"", 0.0
         self._waits = False
 
     async def open(self) -> None:
@@ -91,8 +92,9 @@ class Connection(asyncio.Protocol):
             seen.fail(data[9:12].decode("latin-1"))
         elif seen.count_from <= now <= seen.until:
             seen.latencies.append(now - self._begun)
-        if not self._turn % SAMPLE:
+        if not self._answers % SAMPLE:
             seen.keep(self._number, data[head + 4 :])
+        self._answers += 1
         if now < seen.until and data.find(b"onnection: close", 0, head) < 0:
             self._begun = now
             self._ask()
