@@ -1,6 +1,9 @@
 """A new revision beside the old one: whoever asks meanwhile does not notice, whether it is good or bad."""
 
+import socket
 from dataclasses import replace
+
+import pytest
 
 from runyard.model.web_services import Scale, ServiceState
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
@@ -70,6 +73,23 @@ def test_an_update_to_another_port_moves_it(hosting: Hosting) -> None:
     moved = hosting.deploy(hosting.changed(spec, answering("there"), port=other.port))
     assert moved.port == other.port != first.port
     assert ask(moved.port) == (200, "there")
+
+
+def test_a_failed_move_to_another_port_leaves_the_old_one_open(hosting: Hosting) -> None:
+    first = hosting.deploy(spec := hosting.spec(answering("here")))
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        moved = hosting.changed(spec, answering("there"), port=stranger.getsockname()[1])
+        seen = hosting.deploy(moved)
+    assert seen.trouble is not None
+    assert (seen.trouble.step, seen.port, seen.revision) == ("port", first.port, 1)
+    broken = "def init():\n    raise ValueError('broken')\ndef run(body): pass\n"
+    free = hosting.deploy(hosting.spec()).port
+    hosting.host.remove("id-service-2")
+    seen = hosting.deploy(hosting.changed(moved, broken, port=free))
+    assert (seen.failed_revision, seen.port) == (3, first.port)
+    assert ask(first.port) == (200, "here")
+    with pytest.raises(ConnectionRefusedError):
+        ask(free)
 
 
 def test_what_a_worker_was_asked_before_the_update_is_answered_by_it(hosting: Hosting) -> None:

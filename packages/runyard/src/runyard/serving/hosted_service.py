@@ -1,5 +1,5 @@
 import asyncio
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class HostedService:
         """The revision that answers; None before the first is ready."""
         self._fresh: ReplicaSet | None = None
         self._held = ExitStack()
+        self._files = asyncio.Lock()
+        """Held while files of a revision are laid out, or removed."""
         self._endpoint: Endpoint | None = None
         self._deploying: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
@@ -92,12 +94,13 @@ class HostedService:
 
     async def ensure_port(self) -> None:
         """Open the port of a revision that answers where that was not possible before."""
-        if self._endpoint is not None or self.active is None or self._is_leaving:
+        if self._endpoint is not None or self.active is None or self.is_deploying or self._is_leaving:
             return
         try:
             with failing_at("port"):
-                await self._open_port(self.spec)
-            self._outage = None
+                self._endpoint = await self._opened(self.spec)
+            if self._outage is not None and self._outage.step == "port":
+                self._outage = None
         except DeploymentFailed as failure:
             self._outage = failure.trouble
         self.publish()
@@ -158,36 +161,47 @@ class HostedService:
             raise
 
     async def _bring_up(self, spec: ServiceSpec) -> None:
-        with failing_at("port"):
-            await self._open_port(spec)
-        self.dispatcher.reconfigure(spec.limits)
-        revision = await prepare(self.folder, spec, self.log, self._tell_step)
-        held = await hold_environment(self.folder.home, revision)
-        self._tell_step("init")
-        fresh = self._fresh = self._replica_set(revision)
-        try:
+        async with AsyncExitStack() as undo:
+            with failing_at("port"):
+                endpoint = await self._opened(spec)
+            if self._endpoint is None:
+                self._endpoint = endpoint
+            elif endpoint is not self._endpoint:
+                undo.push_async_callback(endpoint.close, 0)
+            async with self._files:
+                revision = await prepare(self.folder, spec, self.log, self._tell_step)
+            held = await hold_environment(self.folder.home, revision)
+            undo.callback(held.close)
+            self._tell_step("init")
+            fresh = self._fresh = self._replica_set(revision)
+            undo.push_async_callback(self._give_up, fresh)
             await fresh.preflight()
-            before = self.active.ready if self.active else 0
-            fresh.resize(max(spec.scale.least, min(before, spec.scale.most)))
-            await fresh.wait_for(min(before, fresh.wanted), spec.limits.init_seconds)
-        except BaseException:
-            await fresh.stop(drain_seconds=0)
-            held.close()
-            raise
-        finally:
-            self._fresh = None
-        self._swap(fresh, held)
+            await self._match(fresh, spec)
+            with failing_at("port"):
+                await endpoint.reconfigure(spec)
+            undo.pop_all()
+        self._swap(fresh, held, endpoint)
 
-    def _swap(self, fresh: ReplicaSet, held: ExitStack) -> None:
-        old, old_held = self.active, self._held
-        self.active, self._held, self._outage = fresh, held, None
+    async def _match(self, fresh: ReplicaSet, spec: ServiceSpec) -> None:
+        """As many new workers as answer now, before those end."""
+        before = self.active.ready if self.active else 0
+        fresh.resize(max(spec.scale.least, min(before, spec.scale.most)))
+        await fresh.wait_for(min(before, fresh.wanted), spec.limits.init_seconds)
+
+    async def _give_up(self, fresh: ReplicaSet) -> None:
+        self._fresh = None
+        await fresh.stop(drain_seconds=0)
+
+    def _swap(self, fresh: ReplicaSet, held: ExitStack, endpoint: Endpoint) -> None:
+        """From here on the new revision answers, and the old one ends with what it has taken."""
+        leaving = self._retire(self.active, self._held, self._endpoint if endpoint is not self._endpoint else None)
+        self.active, self._fresh, self._held, self._endpoint, self._outage = fresh, None, held, endpoint, None
         self._is_over()
+        self.dispatcher.reconfigure(self.spec.limits)
         fresh.join(self.dispatcher)
-        self.log.say(
-            f"Revision {fresh.revision.number} answers on port {self._endpoint.port if self._endpoint else 0}."
-        )
+        self.log.say(f"Revision {fresh.revision.number} answers on port {endpoint.port}.")
         self.publish()
-        task = asyncio.get_running_loop().create_task(self._retire(old, old_held))
+        task = asyncio.get_running_loop().create_task(leaving)
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -196,7 +210,9 @@ class HostedService:
         if self._deploying is asyncio.current_task():
             self._deploying = None
 
-    async def _retire(self, old: ReplicaSet | None, held: ExitStack) -> None:
+    async def _retire(self, old: ReplicaSet | None, held: ExitStack, endpoint: Endpoint | None) -> None:
+        if endpoint is not None:
+            await endpoint.close()
         if old is not None:
             await old.stop()
         held.close()
@@ -205,7 +221,9 @@ class HostedService:
     async def _fail(self, spec: ServiceSpec, trouble: ServiceTrouble) -> None:
         self._failure = trouble
         self._is_over()
-        self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {trouble.problem} {trouble.hint}")
+        # What a build or a traceback has to say in full, it has said in the log itself.
+        first, _, _ = trouble.problem.partition("\n")
+        self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {first} {trouble.hint}")
         if self.active is None and self._endpoint is not None:
             endpoint, self._endpoint = self._endpoint, None
             await endpoint.close(0)
@@ -214,7 +232,9 @@ class HostedService:
 
     async def _tidy(self) -> None:
         """Files of revisions that do not answer go, unless one of them is just being laid out."""
-        if not self.is_deploying:
+        async with self._files:
+            if self.is_deploying:
+                return
             await in_thread(self.folder.delete_revisions_but, {self.active.revision.number if self.active else 0})
 
     async def _revive(self, revision: Revision) -> None:
@@ -237,22 +257,16 @@ class HostedService:
         try:
             if self._endpoint is not None:
                 with failing_at("port"):
-                    await self._open_port(self.spec)
+                    await self._endpoint.reconfigure(self.spec)
         except DeploymentFailed as failure:
             self._outage = failure.trouble
         self.publish()
 
-    async def _open_port(self, spec: ServiceSpec) -> None:
-        """The port of the spec, or the one that it had; an open one goes on with the new spec."""
-        old = self._endpoint
-        if old is not None and spec.port in (0, old.port):
-            await old.reconfigure(spec)
-            return
-        known = self.observation.now.port
-        self._endpoint = await open_service_port(self.folder.home, spec, known, self.dispatcher)
-        if old is not None:
-            await old.close()
-        self.publish()
+    async def _opened(self, spec: ServiceSpec) -> Endpoint:
+        """The open port where it is the right one, else another. Raises InvalidArgument."""
+        if self._endpoint is not None and spec.port in (0, self._endpoint.port):
+            return self._endpoint
+        return await open_service_port(self.folder.home, spec, self.observation.now.port, self.dispatcher)
 
     def _replica_set(self, revision: Revision) -> ReplicaSet:
         found = ReplicaSet(self.folder, revision, self.log, self._sdk, limits=self.spec.limits, changed=lambda _: None)
