@@ -43,9 +43,10 @@ class WhatAModelWasMadeWith(unittest.TestCase):
         client_facts("TensorFlow")
         self.assertEqual(set(sys.modules) - before, set())
 
-    def test_without_a_framework_no_package_is_told(self):
+    def test_no_package_is_told_where_the_framework_is_not(self):
         self.installed("numpy-1.18.1.dist-info")
-        self.assertEqual(client_facts(None)["packages"], {})
+        for framework in (None, "Custom", "Chainer"):
+            self.assertEqual(client_facts(framework)["packages"], {})
 
 
 if __name__ == "__main__":

@@ -99,18 +99,24 @@ class Waiting(WithService):
         self.assertEqual(self.said(service.wait_for_deployment), "")
 
     def test_building_an_environment_is_told_with_its_log_and_notes(self):
-        service = self.waiting(deploying(1, "environment", notes=["tensorflow 1.13.0 is served by 1.13.2."]),
-                               record(version=2, notes=["tensorflow 1.13.0 is served by 1.13.2."]))
+        notes = ["tensorflow 1.13.0 is served by 1.13.2."]
+        service = self.waiting(deploying(1, "environment", notes=notes), deploying(1, "environment", notes=notes),
+                               record(version=2, notes=notes))
         self.service.answers["GET services/web/logs"] = [
             b"Resolved 3 packages\nnote: tensorflow 1.13.0 is served by 1.13.2.\n", b""]
         said = self.said(lambda: service.wait_for_deployment(show_output=True))
-        self.assertEqual(said, "tensorflow 1.13.0 is served by 1.13.2.\nResolved 3 packages\nRunning.\nSucceeded\n"
+        self.assertEqual(said, "tensorflow 1.13.0 is served by 1.13.2.\nRunning.\nResolved 3 packages\n"
+                               "Running.\nSucceeded\n"
                                'ACI service creation operation finished, operation "Succeeded"\n')
         self.assertIn(("GET", "services/web/logs", "offset=65"), [asked[:3] for asked in self.service.asked])
 
+    def test_an_environment_of_the_cache_adds_no_line(self):
+        service = self.waiting(deploying(1, "environment"), deploying(2), record(version=3))
+        self.assertTrue(self.said(lambda: service.wait_for_deployment(True)).startswith("Running..\nSucceeded\n"))
+
     def test_an_update_does_not_tell_the_log_of_what_was_before(self):
-        service = self.waiting(record(wanted_revision=2, step="environment"), record(version=2, revision=2,
-                                                                                     wanted_revision=2))
+        building = record(wanted_revision=2, step="environment")
+        service = self.waiting(building, building, record(version=2, revision=2, wanted_revision=2))
         self.service.answers["GET services/web/logs"] = [b"\n", b"Resolved 1 package\n", b""]
         self.assertIn("Resolved 1 package\nRunning.\n", self.said(lambda: service.wait_for_deployment(True)))
         self.assertEqual([query for _, path, query, _ in self.service.asked if path.endswith("logs")],

@@ -2,21 +2,28 @@
 import os
 import sys
 
+_TENSORFLOW = (("tensorflow", "tensorflow-cpu", "tensorflow-gpu"), ("keras", "numpy"))
 _PACKAGES = {
-    "ScikitLearn": ("scikit-learn", "numpy", "scipy", "joblib", "pandas", "xgboost", "lightgbm", "catboost",
-                    "imbalanced-learn"),
-    "TensorFlow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "keras", "numpy"),
-    "TfKeras": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "keras", "numpy"),
-    "PyTorch": ("torch", "torchvision", "numpy"),
-    "Onnx": ("onnx", "onnxruntime", "numpy"),
-    "Chainer": ("chainer", "numpy"),
+    "ScikitLearn": (("scikit-learn",), ("numpy", "scipy", "joblib", "pandas", "xgboost", "lightgbm", "catboost",
+                                        "imbalanced-learn")),
+    "TensorFlow": _TENSORFLOW,
+    "TfKeras": _TENSORFLOW,
+    "PyTorch": (("torch",), ("torchvision", "numpy")),
+    "Onnx": (("onnx", "onnxruntime"), ("numpy",)),
+    "Chainer": (("chainer",), ("numpy",)),
 }
+"""Of each framework its own packages, and those that its models lean on."""
 
 
 def client_facts(framework):
-    """{"python": minor version, "packages": {name: version}} of this process, for a model of that framework."""
-    wanted = _PACKAGES.get(framework, ())
-    return {"python": "%d.%d" % sys.version_info[:2], "packages": _installed(wanted) if wanted else {}}
+    """{"python": minor version, "packages": {name: version}} of this process, for a model of that framework.
+
+    No packages where the framework is not here: then the model was made elsewhere.
+    """
+    own, others = _PACKAGES.get(framework, ((), ()))
+    found = _installed(own + others) if own else {}
+    is_here = any(name in found for name in own)
+    return {"python": "%d.%d" % sys.version_info[:2], "packages": found if is_here else {}}
 
 
 def _installed(names):

@@ -59,27 +59,38 @@ def _finish(service, record, progress, outcome):
 
 
 class _Progress(object):
-    """The lines of v1, `Running.....` and the outcome; while an environment is built, what that says too."""
+    """The lines of v1, `Running.....` and the outcome; of an environment that takes its time, what building it says."""
 
     def __init__(self, service):
         self._service, self._told_notes = service, list(service._told_notes)
-        self._log_offset, self._at_line_start = None, True
+        self._log_offset, self._is_streaming, self._at_line_start = None, False, True
 
     def tell(self, record):
         self._tell_notes(record)
-        if record["step"] == _STREAMED_STEP:
-            if self._log_offset is None:
-                self._log_offset = self._end_of_log() if record["revision"] else 0
-            self._stream_log()
+        self._tell_building(record)
         self._write("." if not self._at_line_start else "Running.")
         self._at_line_start = False
 
     def finish(self, record, outcome):
         self._tell_notes(record)
-        if self._log_offset is not None:
-            self._stream_log()
+        self._end_streaming()
         self._write(("Running" if self._at_line_start else "") + "\n" + outcome + "\n")
         self._write(self._service._finished_line(outcome) + "\n")
+
+    def _tell_building(self, record):
+        """Begins with the second look, so that an environment that is in the cache adds no line."""
+        if record["step"] != _STREAMED_STEP:
+            self._end_streaming()
+        elif self._log_offset is None:
+            self._log_offset = self._end_of_log() if record["revision"] else 0
+        else:
+            self._is_streaming = True
+            self._stream_log()
+
+    def _end_streaming(self):
+        if self._is_streaming:
+            self._stream_log()
+            self._is_streaming = False
 
     def _tell_notes(self, record):
         for note in record["notes"]:
