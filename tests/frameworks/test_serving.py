@@ -8,19 +8,19 @@ from tests.frameworks.serving import Frameworks, start
 TENSORFLOW_1 = """
 import tensorflow as tf
 
-def network(output):
+def network(output, keep=1.0):
     x = tf.placeholder(tf.float32, [None, 2], name="features")
     labels = tf.placeholder(tf.int64, [None], name="labels")
     weights = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     with tf.name_scope(output):
-        logits = tf.identity(tf.matmul(x, weights))
+        logits = tf.identity(tf.matmul(tf.nn.dropout(x, keep), weights))
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
     tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     return x, logits
 
 def save_checkpoint(folder, output):
     with tf.Graph().as_default(), tf.Session() as session:
-        network(output)
+        network(output, tf.placeholder(tf.float32, [], name="keep_prob"))
         session.run(tf.global_variables_initializer())
         tf.train.Saver().save(session, folder + "/tiny.model")
 

@@ -47,10 +47,10 @@ else:
 """
 
 
-@dataclass(frozen=True)
 class NotServed(Exception):
-    problem: str
-    hint: str
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem, self.hint = problem, hint
 
 
 @dataclass(frozen=True)

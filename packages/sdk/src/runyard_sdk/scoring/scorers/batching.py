@@ -18,6 +18,9 @@ def answer_in_groups(requests, read, answer_group, refuse=refusal):
         except Refused as error:
             answers[at] = refuse(error.status, error.message)
             continue
+        except RecursionError:
+            answers[at] = refuse(400, "The body is nested too deeply.")
+            continue
         alone = at if len(request.body) > LARGEST_TOGETHER else None
         groups.setdefault((key, alone), []).append((at, job))
     for (key, _), members in groups.items():

@@ -59,12 +59,14 @@ def _array(name, tensor):
     import numpy
     data_type = tensor.get("dataType")
     number = NUMBERS.get(str(data_type).upper(), data_type)
-    if number not in TYPES:
+    if not isinstance(number, int) or number not in TYPES:
         raise Refused(400, "dataType of input %s is %r; it must be one of %s." % (
             name, data_type, ", ".join("%d (%s)" % (one, TYPES[one][0]) for one in TYPES)))
     _, numpys, field = TYPES[number]
     try:
         dims = [int(size) for size in tensor["dims"]]
+        if any(size < 0 for size in dims):
+            raise ValueError("a size is below zero")
         if tensor.get("rawData") is not None:
             array = numpy.frombuffer(base64.b64decode(tensor["rawData"], validate=True), _little(numpys))
         else:
