@@ -177,9 +177,16 @@ class Asking(WithService):
         self.assertEqual((service.run("1"), service.run("1")), (1, 2))
         self.assertEqual(service.get_keys(), ("new", "b"))
 
-    def test_one_that_is_not_reached_is_named(self):
+    def test_one_that_does_not_answer_says_why_as_far_as_its_record_knows(self):
         service = self.has(record(scoring_uri="http://127.0.0.1:9/score"))
-        with self.assertRaisesRegex(WebserviceException, "does not answer"):
+        with self.assertRaisesRegex(WebserviceException, "does not answer.*Its state is Healthy") as caught:
+            service.run("1")
+        self.assertTrue(caught.exception.__suppress_context__)
+        self.has(record(state="Failed", revision=0, failed_revision=1, error=TROUBLE))
+        with self.assertRaisesRegex(WebserviceException, "ValueError: odd weights"):
+            service.run("1")
+        del self.service.answers["GET services/web"]
+        with self.assertRaisesRegex(WebserviceException, "not there any more"):
             service.run("1")
         with self.assertRaisesRegex(WebserviceException, "no scoring_uri yet"):
             self.has(record()).run("1")

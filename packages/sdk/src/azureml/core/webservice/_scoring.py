@@ -1,6 +1,8 @@
 """Asking a web service."""
 import json
 
+from azureml.core.webservice._records import find_record, has_failed
+from azureml.core.webservice._waiting import failure_text
 from azureml.exceptions import WebserviceException
 
 _SECONDS = 600
@@ -27,7 +29,7 @@ def ask(service, input_data):
     except ValueError:
         raise WebserviceException("The web service %r answered with %s, which is not JSON. Ask scoring_uri with an "
                                   "HTTP client of your own: %s" % (
-                                      service.name, headers.get("content-type"), service.scoring_uri))
+                                      service.name, headers.get("content-type"), service.scoring_uri)) from None
 
 
 def _bytes_of(input_data):
@@ -55,8 +57,18 @@ def _post(service, body):
         finally:
             connection.close()
     except (OSError, HTTPException) as error:
-        raise WebserviceException("The web service %r at %s does not answer: %s. See its state and get_logs()." % (
-            service.name, service.scoring_uri, error))
+        raise _unanswered(service, error) from None
+
+
+def _unanswered(service, error):
+    """Why nobody answers, as far as its record tells; else what the connection said."""
+    record = find_record(service.workspace, service.name)
+    if record is None:
+        return WebserviceException("The web service %r is not there any more." % service.name, status_code=404)
+    if has_failed(record):
+        return WebserviceException(failure_text(record))
+    return WebserviceException("The web service %r at %s does not answer: %s. Its state is %s; see get_logs()." % (
+        service.name, service.scoring_uri, error, record["state"]))
 
 
 def _key_of(service):
