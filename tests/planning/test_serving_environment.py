@@ -1,6 +1,7 @@
 import pytest
 
 from runyard.errors import InvalidArgument
+from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Scorer
 from runyard.planning.origin import Origin
 from runyard.planning.serving_environment import no_code_environment, script_environment
@@ -150,3 +151,38 @@ def test_no_environment_is_made_for_the_models_framework():
 def test_no_environment_and_no_framework_gives_numpy_and_pandas():
     spec = script_environment(None, gpu_present=False, frameworks=[(None, None, None)])
     assert {"pandas", "numpy", "inference-schema"} <= set(spec.requirements)
+
+
+OLD_KERNEL = Origin("3.7", {"scikit-learn": "0.20.3", "numpy": "1.16.6"}, "the notebook")
+
+
+def _listed(python: str, *packages: str, origin: Origin = OLD_KERNEL) -> EnvironmentSpec:
+    environment = {"python": {"condaDependencies": {"dependencies": [f"python={python}", *packages]}}}
+    return script_environment(environment, gpu_present=False, frameworks=[(None, None, None), (None, None, origin)])
+
+
+@pytest.mark.parametrize("python", ["3.10.18", "3.6.2"])
+def test_a_framework_without_a_version_is_the_one_that_made_the_model(python):
+    spec = _listed(python, "scikit-learn")
+    assert "scikit-learn==0.20.3" in spec.requirements
+    assert spec.python.startswith("3.6")
+    assert "'scikit-learn' says no version: 0.20.3 is taken, as in the notebook." in spec.notes
+
+
+def test_a_version_that_the_user_wrote_stays():
+    assert "scikit-learn==0.22.1" in _listed("3.7", "scikit-learn==0.22.1").requirements
+
+
+def test_a_python_that_the_user_wrote_stays_where_the_release_that_made_the_model_has_none_for_it():
+    spec = _listed("3.9", "scikit-learn")
+    assert ("scikit-learn" in spec.requirements, spec.python) == (True, "3.9")
+
+
+def test_packages_that_are_no_framework_are_left_to_the_index():
+    assert "numpy" in _listed("3.7", "numpy").requirements
+
+
+@pytest.mark.parametrize("version", ["", "nonsense", "99.1"])
+def test_a_release_that_nobody_knows_pins_nothing(version):
+    origin = Origin("3.7", {"scikit-learn": version}, "the notebook")
+    assert "scikit-learn" in _listed("3.7", "scikit-learn", origin=origin).requirements

@@ -45,8 +45,15 @@ class WhatAModelWasMadeWith(unittest.TestCase):
 
     def test_no_package_is_told_where_the_framework_is_not(self):
         self.installed("numpy-1.18.1.dist-info")
-        for framework in (None, "Custom", "Chainer"):
-            self.assertEqual(client_facts(framework)["packages"], {})
+        self.assertEqual(client_facts("Chainer")["packages"], {})
+
+    def test_where_no_framework_is_said_those_that_are_here_are_told(self):
+        self.installed("scikit_learn-0.22.1.dist-info", "scipy-1.4.1.dist-info", "requests-2.0.dist-info")
+        for framework in (None, "Custom"):
+            found = client_facts(framework)["packages"]
+            self.assertEqual((found["scikit-learn"], found["scipy"]), ("0.22.1", "1.4.1"))
+            self.assertNotIn("requests", found)
+            self.assertNotIn("chainer", found)
 
 
 if __name__ == "__main__":

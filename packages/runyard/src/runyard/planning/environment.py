@@ -6,6 +6,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
+from runyard.planning.origin import Origin
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
 from runyard.planning.replacements import pin_framework, replace_dead_names
 from runyard.planning.source_builds import HOROVOD, company_of, wants_horovod
@@ -22,10 +23,15 @@ EXTRAS_AND_SPACES = re.compile(r"\[[^\]]*\]|\s")
 
 
 def plan_environment(
-    definition: Mapping[str, Any], *, gpu_present: bool, for_tables: Sequence[str] = ()
+    definition: Mapping[str, Any],
+    *,
+    gpu_present: bool,
+    for_tables: Sequence[str] = (),
+    origins: Sequence[Origin] = (),
 ) -> EnvironmentSpec:
     """What the run's interpreter must hold. InvalidArgument names the argument that cannot be met.
 
+    `origins`: what the models were made with; a framework that is asked for without a version is taken as there.
     `for_tables`: what reading the run's tables takes. azureml-defaults brought it, so few lists of packages name it.
     """
     environment = definition.get("environment") or {}
@@ -34,6 +40,7 @@ def plan_environment(
     if python.get("userManagedDependencies"):
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
     wishes = _wishes(python, ours)
+    _pin_as_made(wishes, origins)
     _add_for_tables(wishes, for_tables)
     estimator = ours.get("estimator") or {}
     if estimator.get("unpinned"):
@@ -77,6 +84,22 @@ def _wishes(python: Mapping[str, Any], ours: Mapping[str, Any]) -> Wishes:
     add_conda(wishes, map(str, ours.get("conda_packages") or []))
     add_pip(wishes, pip)
     return wishes
+
+
+def _pin_as_made(wishes: Wishes, origins: Sequence[Origin]) -> None:
+    for at, line in enumerate(wishes.requirements):
+        name = requirement_name(line)
+        origin = next((one for one in origins if name in one.packages), None)
+        if origin is None or normal(line) != name:
+            continue
+        chosen = recipe_of(f"{name}=={origin.release_of([name])}")
+        if chosen and _suits(wishes.python, chosen.pythons):
+            wishes.requirements[at] = f"{name}=={chosen.release}"
+            wishes.notes.append(f"'{line}' says no version: {chosen.release} is taken, as in {origin.said}.")
+
+
+def _suits(python: str, supported: tuple[str, ...]) -> bool:
+    return python in ("", SDK_DEFAULT_PYTHON) or ".".join(python.split(".")[:2]) in supported
 
 
 def _add_for_tables(wishes: Wishes, packages: Sequence[str]) -> None:

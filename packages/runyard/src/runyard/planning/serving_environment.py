@@ -76,7 +76,8 @@ def script_environment(
     if environment is None:
         return _default_environment(gpu_present, frameworks)
     definition = {"environment": _with_schema_decorators(environment), "runyard": {"submitter": submitter or {}}}
-    return plan_environment(definition, gpu_present=gpu_present)
+    origins = [origin for _, _, origin in frameworks if origin]
+    return plan_environment(definition, gpu_present=gpu_present, origins=origins)
 
 
 def _served(framework: str | None) -> Served:

@@ -18,12 +18,15 @@ _PACKAGES = {
 def client_facts(framework):
     """{"python": minor version, "packages": {name: version}} of this process, for a model of that framework.
 
-    No packages where the framework is not here: then the model was made elsewhere.
+    No packages where the framework is not here: then the model was made elsewhere. Those of every framework that is
+    here where the model's own is not said.
     """
-    own, others = _PACKAGES.get(framework, ((), ()))
-    found = _installed(own + others) if own else {}
-    is_here = any(name in found for name in own)
-    return {"python": "%d.%d" % sys.version_info[:2], "packages": found if is_here else {}}
+    kinds = [_PACKAGES[framework]] if framework in _PACKAGES else list(_PACKAGES.values())
+    found, told = _installed({name for own, others in kinds for name in own + others}), {}
+    for own, others in kinds:
+        if any(name in found for name in own):
+            told.update((name, found[name]) for name in own + others if name in found)
+    return {"python": "%d.%d" % sys.version_info[:2], "packages": told}
 
 
 def _installed(names):
