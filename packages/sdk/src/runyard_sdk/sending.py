@@ -38,12 +38,15 @@ class Sender:
         atexit.unregister(self._at_exit)
 
     def _work(self):
-        while not self._closed.is_set():
+        while True:
             self._wake.wait()
             self._closed.wait(SEND_EVERY_SECONDS)
             self._wake.clear()
             try:
-                self.flush()
+                with self._sending:
+                    if self._closed.is_set():
+                        return  # who closed it sends the rest, and may have closed the file by now
+                    self._send()
             except RunyardError:
                 self._failed()
                 self._closed.wait(_REST_AFTER_FAILURE_SECONDS)
