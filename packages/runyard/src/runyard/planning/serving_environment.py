@@ -1,7 +1,7 @@
 """What the workers of a web service need: by the model's framework, or by the environment of its scoring script."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,7 +61,7 @@ def no_code_environment(
         wishes.requirements += [name for name in origin.packages if name not in own and not _is_ours(name)]
     spec = framework_environment(chosen, wishes, gpu=gpu_present)
     return served.scorer, replace(
-        spec, python=",".join(_pythons(chosen, origin)), preferences=tuple(_preferences(spec, chosen, origin))
+        spec, python=",".join(_pythons(chosen.pythons, origin)), preferences=tuple(_preferences(spec, chosen, origin))
     )
 
 
@@ -77,7 +77,10 @@ def script_environment(
         return _default_environment(gpu_present, frameworks)
     definition = {"environment": _with_schema_decorators(environment), "runyard": {"submitter": submitter or {}}}
     origins = [origin for _, _, origin in frameworks if origin]
-    return plan_environment(definition, gpu_present=gpu_present, origins=origins)
+    spec = plan_environment(definition, gpu_present=gpu_present, origins=origins)
+    if not spec.exact_python or not origins:
+        return spec
+    return replace(spec, python=",".join(_pythons(spec.python.split(","), origins[0])))
 
 
 def _served(framework: str | None) -> Served:
@@ -127,9 +130,9 @@ def _is_ours(name: str) -> bool:
     return name.startswith(("azureml-", "runyard"))
 
 
-def _pythons(chosen: Recipe, origin: Origin) -> list[str]:
+def _pythons(minors: Iterable[str], origin: Origin) -> list[str]:
     """A pickle is best read by the Python that wrote it."""
-    return sorted(chosen.pythons, key=lambda minor: minor != origin.python)
+    return sorted(minors, key=lambda minor: minor != origin.python)
 
 
 def _preferences(spec: EnvironmentSpec, chosen: Recipe, origin: Origin) -> list[str]:
