@@ -1,9 +1,6 @@
-import asyncio
 from collections.abc import Sequence
-from functools import cache
 from typing import Annotated
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
@@ -11,18 +8,16 @@ from runyard.errors import Json as JsonObject
 from runyard.http.answers import Bytes, Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
-from runyard.http.context import Services, Use
+from runyard.http.context import Use
 from runyard.http.fields import flag, mapping, names, strings, text
 from runyard.http.numbers import Counting, Whole
-from runyard.http.routes.runs import LONGEST_WAIT_SECONDS, wanted_tags
+from runyard.http.routes.runs import wanted_tags
+from runyard.http.waiting import newer_record
 from runyard.services.web_services.web_services import NewService, Wanted
 
 router = APIRouter(prefix="/workspaces/{workspace}/services", dependencies=[Depends(workspace_access)])
 lineage = APIRouter(prefix="/workspaces/{workspace}/models", dependencies=[Depends(workspace_access)])
 LARGEST_LOG_PIECE = 16 * 1024 * 1024
-# Those who wait hold threads of their own, so that nobody else waits for one; a service that stops waits for none.
-WAITERS_AT_ONCE = 200
-ASK_AGAIN_SECONDS = 1.0
 Texts = Annotated[Sequence[str], Query()]
 
 
@@ -61,15 +56,10 @@ def get(services: Use, workspace: str, name: str) -> Response:
 
 @router.get("/{name}/wait")
 async def wait(services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0) -> Response:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    while True:
-        left = max(0.0, end - loop.time())
-        shown = await to_thread.run_sync(
-            _look, services, workspace, name, version, min(left, ASK_AGAIN_SECONDS), limiter=_waiters()
-        )
-        if shown["version"] > version or loop.time() >= end or services.notifier.is_stopping:
-            return Json(shown)
+    def look(seconds: float) -> JsonObject:
+        return services.service_records.wait(services.web_services.get(workspace, name), version, seconds)
+
+    return Json(await newer_record(services, look, version, timeout))
 
 
 @router.patch("/{name}")
@@ -151,15 +141,6 @@ def model_lineage(services: Use, workspace: str, name: str, version: Whole | Non
             "services": [{key: record[key] for key in ("name", "state", "type")} for record in records],
         }
     )
-
-
-def _look(services: Services, workspace: str, name: str, version: int, seconds: float) -> JsonObject:
-    return services.service_records.wait(services.web_services.get(workspace, name), version, seconds)
-
-
-@cache
-def _waiters() -> CapacityLimiter:
-    return CapacityLimiter(WAITERS_AT_ONCE)
 
 
 def _definition(body: JsonObject) -> JsonObject:
