@@ -18,6 +18,7 @@ from runyard.errors import InvalidArgument, RunyardError, StorageFull
 from runyard.lifecycle import home as homes
 from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.lifecycle.discovery import read_facts, write_facts
+from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
 from tests.wire_client import WireClient
 
@@ -222,3 +223,21 @@ def test_stopping_sends_an_idle_agent_home(home):
     opened = os.pidfd_open(ask_agent(home, {"op": "status"})["pid"])
     assert stop_service(home)
     _wait_for_end(opened)
+
+
+def start_a_service(home):
+    return start_service(home, keep=True)["pid"]
+
+
+def start_an_agent(home):
+    LocalEngine(home).warm()
+    return ask_agent(home, {"op": "status"})["pid"]
+
+
+@pytest.mark.parametrize("start", [start_a_service, start_an_agent])
+def test_what_a_scoring_script_starts_is_not_known_as_its_worker(home, monkeypatch, start):
+    """It would end with the web service, and all runs with it."""
+    for name in WORKER_VARIABLES:
+        monkeypatch.setenv(name, "of-a-worker")
+    pid = start(home)
+    assert b"of-a-worker" not in Path(f"/proc/{pid}/environ").read_bytes()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from runyard.lifecycle import answering_services, service_status, start_service, stop_service
+from runyard.model.worker_variables import WORKER_VARIABLES
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
@@ -94,6 +95,14 @@ def test_a_script_that_was_deployed_answers(deployed):
     assert "init ran" in log
     metrics = deployed.get(f"{deployed.here}/services/my-service/metrics")
     assert metrics["requests"] == {"200": 1}
+
+
+def test_all_variables_of_a_worker_are_known_as_such(deployed):
+    script = "import os\ndef init(): pass\ndef run(body): return sorted(os.environ)\n"
+    deploy(deployed, "teller", script=script)
+    names = json.loads(ask(ended(deployed, "teller"))[1])
+    ours = {name for name in names if name.startswith(("RUNYARD_", "AZUREML_", "AML_"))}
+    assert ours - {"RUNYARD_HOME"} == WORKER_VARIABLES
 
 
 def test_a_failing_init_is_told_with_its_exception(client):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runyard.errors import EngineError, Json
+from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ANOTHER_AGENT, ask_agent
 from runyard.node.attempt import PART_VARIABLE
 from runyard.node.detached import DetachedProcess
@@ -15,7 +16,7 @@ from runyard.node.version import node_version
 
 _START_SECONDS = 20.0
 _LOOK_AGAIN_SECONDS = 0.02
-_OF_RUNS = ("RUNYARD_ATTEMPT", PART_VARIABLE)
+_OF_OTHERS = WORKER_VARIABLES | {"RUNYARD_ATTEMPT", PART_VARIABLE}
 
 
 class WarmAgent:
@@ -65,7 +66,7 @@ class WarmAgent:
 
     def _variables(self) -> dict[str, str]:
         given = os.environ if self._environ is None else self._environ
-        return {name: value for name, value in given.items() if name not in _OF_RUNS}
+        return {name: value for name, value in given.items() if name not in _OF_OTHERS}
 
     def _guard_words(self) -> str | None:
         return None if self._guard is None else guard_words(self._guard)

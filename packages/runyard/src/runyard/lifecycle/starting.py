@@ -15,15 +15,20 @@ from urllib.parse import urlsplit
 from runyard.errors import RunyardError
 from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux
+from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
 from runyard.node.line_socket import ask_socket
 from runyard.version import WIRE
 
 START_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 0.02
-NOT_FOR_THE_SERVICE = frozenset(
-    {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONDONTWRITEBYTECODE"}
-)
+NOT_FOR_THE_SERVICE = WORKER_VARIABLES | {
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONDONTWRITEBYTECODE",
+}
 
 
 def service_status(home: Path) -> Facts | None:
