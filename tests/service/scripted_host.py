@@ -8,7 +8,8 @@ from runyard.model.web_services import ObservedService, ServiceSpec, ServiceStat
 
 
 class ScriptedHost:
-    """Every revision is Healthy once it is applied, unless told otherwise."""
+    """Every revision is Healthy once it is applied, unless told otherwise. As the gateway, it takes no notice of a
+    generation that it has seen."""
 
     def __init__(self) -> None:
         self.specs: dict[str, ServiceSpec] = {}
@@ -16,11 +17,19 @@ class ScriptedHost:
         self.logs: dict[str, bytes] = {}
         self.applied: list[ServiceSpec] = []
         self.refusal: Exception | None = None
+        self.silence: Exception | None = None
+        """Raised once the spec is on disk."""
         self.revived = 0
 
     def apply(self, spec: ServiceSpec) -> None:
         if self.refusal is not None:
             raise self.refusal
+        if spec.generation > self.generation(spec.id):
+            self._take(spec)
+        if self.silence is not None:
+            raise self.silence
+
+    def _take(self, spec: ServiceSpec) -> None:
         self.applied.append(spec)
         self.specs[spec.id] = spec
         version = self.seen[spec.id].version + 1 if spec.id in self.seen else 1
@@ -34,6 +43,9 @@ class ScriptedHost:
     def remove(self, service_id: str) -> None:
         self.specs.pop(service_id, None)
         self.seen.pop(service_id, None)
+
+    def generation(self, service_id: str) -> int:
+        return self.specs[service_id].generation if service_id in self.specs else 0
 
     def service_ids(self) -> list[str]:
         return list(self.specs)

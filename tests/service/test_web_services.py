@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from runyard.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound, StorageFull
+from runyard.errors import AlreadyExists, BlobsMissing, Conflict, EngineError, InvalidArgument, NotFound, StorageFull
 from runyard.model.assets import AssetKind
 from runyard.model.web_services import Listening, Scorer, ServiceState, ServiceTrouble
 from runyard.services.web_services.web_services import NewService, Wanted
@@ -165,6 +165,43 @@ def test_a_change_that_the_host_refuses_is_unmade(parts):
     with pytest.raises(StorageFull):
         parts.serving.services.reload(SPACE, "iris-service")
     assert parts.record()["wanted_revision"] == 1
+    parts.host.refusal = None
+    parts.serving.services.reload(SPACE, "iris-service")
+    assert parts.host.applied[-1].revision == 2
+
+
+def test_the_numbers_of_a_change_that_the_host_may_have_are_not_given_again(parts):
+    """A gateway that hung finds the spec of a change that was called off, and must see what comes after as news."""
+    made = parts.deploy(type="AKS")
+    parts.host.silence = EngineError("The gateway did not answer.")
+    with pytest.raises(EngineError):
+        parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
+    with pytest.raises(EngineError):
+        parts.serving.keys.renew(SPACE, made.name, "Primary")
+    parts.host.silence = None
+    wanted = parts.inference(SCRIPT + b"# wanted\n")
+    parts.change(inference=wanted)
+    spec = parts.host.specs[made.id]
+    assert spec.code[0].sha256 == wanted["files"][0][1]
+    assert spec.revision == parts.record()["wanted_revision"]
+    assert spec.admission.keys[0] == parts.serving.keys.get(SPACE, made.name)["primary"]
+
+
+def test_a_change_that_was_called_off_while_the_host_was_silent_is_undone_there_later(parts):
+    made = parts.deploy()
+    script = parts.host.specs[made.id].code
+    parts.host.silence = EngineError("The gateway did not answer.")
+    with pytest.raises(EngineError):
+        parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
+    with pytest.raises(EngineError):
+        parts.serving.keeper.tell_again()
+    parts.host.silence = None
+    parts.serving.keeper.tell_again()
+    spec = parts.host.specs[made.id]
+    assert (spec.code, spec.revision) == (script, 3)
+    told = len(parts.host.applied)
+    parts.serving.keeper.tell_again()
+    assert len(parts.host.applied) == told
 
 
 def test_other_models_or_code_need_new_workers_and_other_limits_do_not(parts):

@@ -8,7 +8,7 @@ from typing import Any
 
 from runyard.blobs.disk import explained
 from runyard.environments.durable import locked_if_free
-from runyard.errors import EngineError, Json, from_wire
+from runyard.errors import EngineError, InvalidArgument, Json, NotFound, from_wire
 from runyard.model.web_services import ObservedService, ServiceSpec
 from runyard.node.detached import DetachedProcess
 from runyard.node.line_socket import ask_socket
@@ -56,6 +56,12 @@ class LocalServiceHost:
                 self._remove_without_gateway(folder)
             if time.monotonic() > deadline:
                 raise self._silence(f"did not remove web service {service_id}")
+
+    def generation(self, service_id: str) -> int:
+        try:
+            return ServiceFolder(self._home, service_id).spec().generation
+        except (NotFound, InvalidArgument):
+            return 0
 
     def observe(self, service_id: str) -> ObservedService | None:
         return ServiceFolder(self._home, service_id).state()

@@ -50,10 +50,16 @@ class ServiceKeeper:
             for service_id in set(left) - ids:
                 self._host.remove(service_id)
 
+    def tell_again(self) -> None:
+        """What the host could not be told. Raises EngineError while it still cannot."""
+        with self._writer.turn:
+            self._writer.tell_again()
+
     def _keep(self, left: Sequence[str]) -> None:
         self._quietly(lambda: self.reconcile(left))
         while True:
             self._quietly(self._host.revive)
+            self._quietly(self.tell_again)
             if self._stopping.wait(LOOK_EVERY_SECONDS):
                 return
 

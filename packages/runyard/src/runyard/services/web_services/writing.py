@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runyard.errors import NotFound
+from runyard.errors import EngineError, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.web_services import ServiceSpec
 from runyard.planning.web_service import Credentials, needs_new_workers
@@ -20,7 +20,8 @@ class ServiceWriter:
     """Writes web services: stored first, then told to the host. What the host refuses is unmade again.
 
     Whatever is killed in between, the next start of the service applies what is stored. Callers hold `turn`: one
-    service owns a home, so names stay single and the host hears of changes in their order.
+    service owns a home, so names stay single and the host hears of changes in their order. A generation is never given
+    twice: the host takes no notice of one that it has seen.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class ServiceWriter:
     ) -> None:
         self._assets, self._host, self._blueprints, self._credentials = assets, host, blueprints, credentials
         self.turn = threading.Lock()
+        self._untold: set[tuple[str, str]] = set()
 
     def find(self, workspace: str, name: str) -> Asset | None:
         try:
@@ -66,7 +68,7 @@ class ServiceWriter:
         try:
             self._apply(self._blueprints.spec(changed, credentials))
         except BaseException:
-            self._assets.replace(changed, seen.body, seen.tags)
+            self._unmake(changed, seen)
             raise
         if secret != seen.body[SECRET_KEY]:
             self._credentials.forget(seen.workspace, seen.body[SECRET_KEY])
@@ -77,7 +79,19 @@ class ServiceWriter:
         if service.body["surroundings"] != self._blueprints.surroundings:
             now = {"surroundings": self._blueprints.surroundings, "generation": service.body["generation"] + 1}
             service = self._assets.replace(service, {**service.body, **now}, service.tags)
-        self._host.apply(self._blueprints.spec(service, self._credentials.of(service)))
+        try:
+            self._host.apply(self._blueprints.spec(service, self._credentials.of(service)))
+        except EngineError:
+            self._untold.add((service.workspace, service.name))
+            raise
+
+    def tell_again(self) -> None:
+        """What is stored and the host could not be told. Raises EngineError while it still cannot."""
+        for workspace, name in list(self._untold):
+            service = self.find(workspace, name)
+            if service is not None:
+                self.apply_again(service)
+            self._untold.discard((workspace, name))
 
     def remove(self, service: Asset) -> None:
         """The asset goes first: the next start of the service removes from the host what has none."""
@@ -89,6 +103,21 @@ class ServiceWriter:
         """Whether its newest revision could not be had."""
         observed = self._host.observe(service.id)
         return observed is not None and observed.failed_revision == service.body["revision"]
+
+    def _unmake(self, changed: Asset, seen: Asset) -> None:
+        """As it was before the change; under new numbers where the host has the change already."""
+        body = seen.body
+        if self._host.generation(seen.id) == changed.body["generation"]:
+            is_new_revision = changed.body["revision"] != seen.body["revision"]
+            counts = {
+                "revision": changed.body["revision"] + is_new_revision,
+                "generation": changed.body["generation"] + 1,
+            }
+            body = {**seen.body, **counts}
+            self._untold.add((seen.workspace, seen.name))
+        self._assets.replace(changed, body, seen.tags)
+        if changed.body[SECRET_KEY] != seen.body[SECRET_KEY]:
+            self._credentials.forget(seen.workspace, changed.body[SECRET_KEY])
 
     def _apply(self, spec: ServiceSpec) -> None:
         """A certificate that is not that of its key is refused here, before anybody waits for it."""
