@@ -229,6 +229,7 @@ def test_packages_that_need_another_python_are_tried_with_the_one_that_stands_in
         environments.ensure(replace(DEMO, python="3.10.18", python_instead="3.99"), heard.append)
     assert "'demo' needs Python >=3.99, and 3.10.18 is the SDK's default: the submitter's 3.99 is taken." in heard
     assert any(line.startswith("Python 3.99 is not on this machine") for line in heard)
+    assert sum("No solution found" in line for line in heard) == 1
 
 
 def test_no_other_python_is_tried_for_packages_that_are_nowhere(environments, wheels):
@@ -236,6 +237,7 @@ def test_no_other_python_is_tried_for_packages_that_are_nowhere(environments, wh
     with pytest.raises(EnvironmentFailed):
         environments.ensure(replace(DEMO, python="3.10.18", python_instead="3.99"), heard.append)
     assert not any("3.99" in line for line in heard)
+    assert sum("No solution found" in line for line in heard) == 1
 
 
 def test_the_python_that_stands_in_makes_no_other_environment():

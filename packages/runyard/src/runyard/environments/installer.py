@@ -47,7 +47,14 @@ class Uv:
                 return lock
         if len(choices) > 1:
             say(f"Taking {' and '.join(choices[-1])}, which may bring packages for GPUs along.")
-        return self._compile(spec, choices[-1], interpreter, say)
+        heard: list[str] = []
+        try:
+            return self._compile(spec, choices[-1], interpreter, heard.append if spec.python_instead else say)
+        except EnvironmentFailed as failure:
+            if not failure.facts.get("needs_python"):  # else another Python is tried, and these words would mislead
+                for line in heard:
+                    say(line)
+            raise
 
     def install(
         self, lock: str, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say, *, offline: bool

@@ -101,7 +101,8 @@ class UvEnvironments:
                 f"'{failure.facts['package']}' needs Python {needed}, and {spec.python} is the SDK's default: "
                 f"the submitter's {spec.python_instead} is taken."
             )
-        return self._construct(folder, replace(spec, python=spec.python_instead), say, held, elsewhere)
+        instead = replace(spec, python=spec.python_instead, python_instead="")
+        return self._construct(folder, instead, say, held, elsewhere)
 
     def _construct(
         self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
