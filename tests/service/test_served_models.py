@@ -1,14 +1,21 @@
 """What is known of a model that was registered, and what of a web service's files may go."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
 from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.errors import NotFound
+from runyard.model.assets import AssetKind
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.planning.environment import plan_environment
+from runyard.services.assets import Assets
+from runyard.services.kinds import ImageKind, ModelKind
 from runyard.services.web_services.leftovers import ServiceLeftovers
+from runyard.services.workspaces import Workspaces
 from tests.service.web_service_parts import SPACE, opened_parts
 
 DEFINITION = {
@@ -97,3 +104,55 @@ def test_the_environments_of_web_services_are_in_use(parts):
     parts.model()
     parts.deploy(inference=None)
     assert parts.serving.environments_in_use() == {key_of(parts.host.applied[-1].environment)}
+
+
+@pytest.fixture
+def registry(parts):
+    """Models and images as the service registers them."""
+    base, serving = parts.base, parts.serving
+    assets = base.stores.assets
+    rules = {
+        AssetKind.MODEL: ModelKind(None, base.blobs, assets, serving.models_stay),
+        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
+    }
+    return Assets(assets, Workspaces(assets, base.runs, base.clock), rules)
+
+
+def name_in_a_deployment(parts, registry):
+    parts.deploy()
+
+
+def name_in_an_update(parts, registry):
+    parts.change(models=["iris:1"])
+
+
+def name_in_an_image(parts, registry):
+    registry.create(SPACE, "images", "box", {"models": ["iris:1"], "inference": parts.inference()}, {})
+
+
+@pytest.mark.parametrize("name_it", [name_in_a_deployment, name_in_an_update, name_in_an_image])
+def test_a_model_that_is_just_being_deleted_is_not_there(parts, registry, monkeypatch, name_it):
+    """Nobody names it between the look at who has it and its end."""
+    parts.model("other")
+    if name_it is name_in_an_update:
+        parts.deploy(models=["other:1"])
+    parts.model()
+    store, deleting, go_on = parts.base.stores.assets, threading.Event(), threading.Event()
+    delete = store.delete
+
+    def slow_delete(*which):
+        deleting.set()
+        assert go_on.wait(10)
+        delete(*which)
+
+    monkeypatch.setattr(store, "delete", slow_delete)
+    with ThreadPoolExecutor(2) as pool:
+        deletion = pool.submit(registry.delete, SPACE, "models", "iris")
+        assert deleting.wait(10)
+        naming = pool.submit(name_it, parts, registry)
+        with pytest.raises(TimeoutError):
+            naming.result(timeout=0.5)
+        go_on.set()
+        deletion.result(10)
+        with pytest.raises(NotFound, match="iris:1"):
+            naming.result(10)

@@ -262,8 +262,8 @@ def _asset_rules(
     """Secrets and web services have no rules here: they go by their own routes alone."""
     assets = base.stores.assets
     return {
-        AssetKind.MODEL: ModelKind(files, base.blobs, assets),
-        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image),
+        AssetKind.MODEL: ModelKind(files, base.blobs, assets, serving.models_stay),
+        AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
         AssetKind.ENVIRONMENT: EnvironmentKind(),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores),

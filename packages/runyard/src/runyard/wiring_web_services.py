@@ -1,6 +1,8 @@
 """Builds what stands around web services."""
 
 import os
+import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from runyard.environments.folder import EnvironmentFolder, key_of
@@ -35,6 +37,8 @@ class Serving:
     keeper: ServiceKeeper
     leftovers: ServiceLeftovers
     assets: AssetStore
+    models_stay: AbstractContextManager[bool]
+    """While it is held, no model goes and nothing comes that names one."""
 
     def environments_in_use(self) -> set[str]:
         """Keys of those that web services need, which come back with the machine whether they answer now or not."""
@@ -51,7 +55,8 @@ def build_serving(base: Foundation, workspaces: Workspaces, vault: Vault, host: 
     machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
     blueprints = Blueprints(assets, models, base.blobs, settings.web_services, machine)
     credentials = ServiceCredentials(vault)
-    writer = ServiceWriter(assets, host, blueprints, credentials)
+    models_stay = threading.Lock()
+    writer = ServiceWriter(assets, host, blueprints, credentials, models_stay)
     services = WebServices(assets, workspaces, blueprints, credentials, writer)
 
     def lock_of(spec: EnvironmentSpec) -> str:
@@ -67,4 +72,5 @@ def build_serving(base: Foundation, workspaces: Workspaces, vault: Vault, host: 
         keeper=ServiceKeeper(assets, host, credentials, writer),
         leftovers=ServiceLeftovers(settings.home / "services", assets, host),
         assets=assets,
+        models_stay=models_stay,
     )

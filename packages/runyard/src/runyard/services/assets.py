@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from runyard.errors import Conflict, InvalidArgument, NotFound
@@ -18,6 +19,8 @@ class KindRules(Protocol):
     is_versioned: bool
     may_be_nameless: bool
     """Such an asset is listed nowhere and found by its id alone."""
+    turn: AbstractContextManager[Any]
+    """Held while one is made or deleted, so that what is checked before still holds then."""
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         """Whether the body makes a new version, rather than being the latest one said again."""
@@ -76,15 +79,10 @@ class Assets:
         rules = self._rules[asset_kind]
         if name or not rules.may_be_nameless:
             check_asset_name(asset_kind, name)
-        checked = rules.checked_body(workspace, name, body)
-        with self._writing:
-            there = self._find_latest(workspace, asset_kind, name)
-            if there is None or (rules.is_versioned and rules.is_news(there, checked)):
-                made = self._assets.add(workspace, asset_kind, name, checked, tags)
-            elif rules.is_versioned:
-                made = there
-            else:
-                made = self._assets.replace(there, checked, tags)
+        with rules.turn:
+            checked = rules.checked_body(workspace, name, body)
+            with self._writing:
+                made = self._stored(workspace, asset_kind, name, checked, tags)
         rules.stored(made)
         return made
 
@@ -109,9 +107,16 @@ class Assets:
         there = self._find_latest(workspace, asset_kind, name)
         if there is None:
             return
-        rules.before_delete(there, version)
-        self._assets.delete(workspace, asset_kind, name, version)
+        with rules.turn:
+            rules.before_delete(there, version)
+            self._assets.delete(workspace, asset_kind, name, version)
         rules.deleted(there)
+
+    def _stored(self, workspace: str, kind: AssetKind, name: str, body: Body, tags: Mapping[str, str]) -> Asset:
+        there, rules = self._find_latest(workspace, kind, name), self._rules[kind]
+        if there is None or (rules.is_versioned and rules.is_news(there, body)):
+            return self._assets.add(workspace, kind, name, body, tags)
+        return there if rules.is_versioned else self._assets.replace(there, body, tags)
 
     def _open_kind(self, kind: str) -> AssetKind:
         for known in self._rules:

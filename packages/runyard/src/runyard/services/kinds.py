@@ -1,6 +1,7 @@
 """What each kind of asset asks for beyond a name and a body."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from runyard.errors import Conflict, InvalidArgument, NotFound
@@ -35,6 +36,7 @@ class PlainKind:
 
     is_versioned = True
     may_be_nameless = False
+    turn: AbstractContextManager[Any] = nullcontext()
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return True
@@ -59,8 +61,12 @@ class ModelKind(PlainKind):
     """A model is files: named blobs, or the files of a run below `model_path`. They stay as they are, and so does what
     else was said of how it was made."""
 
-    def __init__(self, files: RunFiles, blobs: BlobStore, assets: AssetStore) -> None:
+    def __init__(
+        self, files: RunFiles, blobs: BlobStore, assets: AssetStore, models_stay: AbstractContextManager[Any]
+    ) -> None:
+        """`models_stay` is held by whoever stores something that names models."""
         self._files, self._blobs, self._assets = files, blobs, assets
+        self.turn = models_stay
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         kept = dict(body)
@@ -117,9 +123,15 @@ class ModelKind(PlainKind):
 class ImageKind(PlainKind):
     """A scoring script with its environment and models, to be deployed later. Checked as a deployment is."""
 
-    def __init__(self, assets: AssetStore, check: Callable[[str, Body], Body]) -> None:
-        """`check` gives models and inference as a deployment would keep them."""
+    def __init__(
+        self,
+        assets: AssetStore,
+        check: Callable[[str, Body], Body],
+        models_stay: AbstractContextManager[Any],
+    ) -> None:
+        """`check` gives models and inference as a deployment would keep them. Held, `models_stay` keeps models."""
         self._assets, self._check = assets, check
+        self.turn = models_stay
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         if body.get("inference") is None:

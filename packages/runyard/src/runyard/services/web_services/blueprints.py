@@ -92,6 +92,10 @@ class Blueprints:
         counts = {"revision": body["revision"], "generation": body["generation"]}
         return self._spec(service.workspace, body, {**identity, **counts}, credentials)
 
+    def require_models(self, workspace: str, names: Sequence[str]) -> None:
+        """Raises NotFound for one that is not there."""
+        self._models.find(workspace, names)
+
     def plan(self, workspace: str, name: str, definition: Body) -> ServiceSpec:
         """What a deployment would run, with nothing deployed."""
         draft = self.draft(workspace, {"type": ServiceType.LOCAL.value, "config": {}, **definition})

@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from runyard.services.web_services.credentials import SECRET_KEY, ServiceCredent
 from runyard.serving.front.listening import tls_context
 
 KIND = AssetKind.WEB_SERVICE
+_COUNTS = ("revision", "generation")
 
 
 class ServiceWriter:
@@ -25,9 +27,16 @@ class ServiceWriter:
     """
 
     def __init__(
-        self, assets: AssetStore, host: ServiceHost, blueprints: Blueprints, credentials: ServiceCredentials
+        self,
+        assets: AssetStore,
+        host: ServiceHost,
+        blueprints: Blueprints,
+        credentials: ServiceCredentials,
+        models_stay: AbstractContextManager[Any],
     ) -> None:
+        """No model is deleted while `models_stay` is held."""
         self._assets, self._host, self._blueprints, self._credentials = assets, host, blueprints, credentials
+        self._models_stay = models_stay
         self.turn = threading.Lock()
         self._untold: set[tuple[str, str]] = set()
 
@@ -38,10 +47,11 @@ class ServiceWriter:
             return None
 
     def add(self, workspace: str, name: str, body: Body, tags: Mapping[str, str], credentials: Credentials) -> Asset:
-        secret = self._credentials.keep(workspace, name, credentials)
-        made = self._assets.add(
-            workspace, KIND, name, {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}, tags
-        )
+        with self._models_stay:
+            self._blueprints.require_models(workspace, body["models"])
+            secret = self._credentials.keep(workspace, name, credentials)
+            whole = {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}
+            made = self._assets.add(workspace, KIND, name, whole, tags)
         try:
             self._apply(self._blueprints.spec(made, credentials))
         except BaseException:
@@ -53,18 +63,16 @@ class ServiceWriter:
         self, seen: Asset, body: Body, tags: Mapping[str, str], credentials: Credentials, *, is_forced: bool
     ) -> Asset:
         """With new workers where the old ones could not serve so, or where that `is_forced`."""
-        before = self._credentials.of(seen)
-        counts = {name: seen.body[name] for name in ("revision", "generation")}
-        secret = seen.body[SECRET_KEY]
+        before, secret = self._credentials.of(seen), seen.body[SECRET_KEY]
         if credentials != before:
             secret = self._credentials.keep(seen.workspace, seen.name, credentials)
-        same_counts = {**body, **counts, SECRET_KEY: secret}
-        old, new = self._spec_or_none(seen, before), self._spec(seen, same_counts, credentials)
-        if old == new and not is_forced:
-            return self._assets.replace(seen, same_counts, tags)
-        is_new_revision = is_forced or old is None or needs_new_workers(old, new)
-        counts = {"revision": counts["revision"] + is_new_revision, "generation": counts["generation"] + 1}
-        changed = self._assets.replace(seen, {**same_counts, **counts}, tags)
+        same_counts = {**body, **{name: seen.body[name] for name in _COUNTS}, SECRET_KEY: secret}
+        with self._models_stay:
+            old, new = self._spec_or_none(seen, before), self._spec(seen, same_counts, credentials)
+            if old == new and not is_forced:
+                return self._assets.replace(seen, same_counts, tags)
+            is_new_revision = is_forced or old is None or needs_new_workers(old, new)
+            changed = self._assets.replace(seen, {**same_counts, **_counted_on(seen, is_new_revision)}, tags)
         try:
             self._apply(self._blueprints.spec(changed, credentials))
         except BaseException:
@@ -108,12 +116,7 @@ class ServiceWriter:
         """As it was before the change; under new numbers where the host has the change already."""
         body = seen.body
         if self._host.generation(seen.id) == changed.body["generation"]:
-            is_new_revision = changed.body["revision"] != seen.body["revision"]
-            counts = {
-                "revision": changed.body["revision"] + is_new_revision,
-                "generation": changed.body["generation"] + 1,
-            }
-            body = {**seen.body, **counts}
+            body = {**seen.body, **_counted_on(changed, changed.body["revision"] != seen.body["revision"])}
             self._untold.add((seen.workspace, seen.name))
         self._assets.replace(changed, body, seen.tags)
         if changed.body[SECRET_KEY] != seen.body[SECRET_KEY]:
@@ -132,3 +135,7 @@ class ServiceWriter:
             return self._blueprints.spec(seen, credentials)
         except NotFound:  # a model of it is gone
             return None
+
+
+def _counted_on(service: Asset, is_new_revision: bool) -> dict[str, int]:
+    return {"revision": service.body["revision"] + is_new_revision, "generation": service.body["generation"] + 1}
