@@ -1,7 +1,8 @@
 """A plug-in for pytest: a session that leaves a mount, a process or a temporary file behind fails, and names it.
 
 Others may work on the machine meanwhile, so only what names a folder of the session counts. One of those is where
-`tempfile` makes its files during the session, here and in every process that inherits our variables.
+`tempfile` makes its files during the session, here and in every process that inherits our variables. Processes that
+pytest-xdist starts to share the tests work below both folders; the session that started them looks once, at its end.
 """
 
 import os
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
+    if _shares_a_session(session.config):
+        return
     own = session.config._tmp_path_factory.getbasetemp()  # before the folder of all others changes
     temporary = Path(tempfile.mkdtemp(prefix="runyard-tests-"))
     temporary.chmod(0o1777)  # as /tmp: some tests are another user
@@ -34,8 +37,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[FOLDERS] = own, temporary
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(trylast=True)  # the processes of pytest-xdist have ended
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _shares_a_session(session.config):
+        return
     own, temporary = session.config.stash[FOLDERS]
     left = _still_there((own, temporary), session.config.getoption("--ending-seconds"))
     left += [f"temporary file {path}" for path in sorted(temporary.iterdir())]
@@ -51,6 +56,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("left behind by this session", red=True)
         for line in left:
             terminalreporter.line(line)
+
+
+def _shares_a_session(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 def _still_there(folders: tuple[Path, ...], seconds: float) -> list[str]:

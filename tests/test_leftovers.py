@@ -49,10 +49,21 @@ def test_a_session_that_cleans_up_passes(tmp_path: Path) -> None:
     assert "left behind" not in ended.stdout
 
 
-def session(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
+def test_what_a_process_that_shares_the_tests_leaves_behind_is_named_too(tmp_path: Path) -> None:
+    ended = session(tmp_path, "os.close(tempfile.mkstemp(suffix='-of-' + os.environ['PYTEST_XDIST_WORKER'])[0])", "-n1")
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
+    assert re.search(r"^temporary file .*-of-gw0$", ended.stdout, re.MULTILINE)
+
+
+def test_processes_that_share_the_tests_are_nothing_left_behind(tmp_path: Path) -> None:
+    ended = session(tmp_path, "tempfile.TemporaryDirectory().cleanup()", "-n2")
+    assert ended.returncode == pytest.ExitCode.OK, ended.stdout
+
+
+def session(folder: Path, test: str, *more: str) -> subprocess.CompletedProcess[str]:
     """Tests of their own with this one test."""
     file = folder / "test_one.py"
     file.write_text(f"import os, subprocess, tempfile\ndef test_one(tmp_path):\n    {test}\n")
-    options = [f"--basetemp={folder / 'base'}", "--ending-seconds=0.2", "--confcutdir", str(folder)]
+    options = [f"--basetemp={folder / 'base'}", "--ending-seconds=0.2", "--confcutdir", str(folder), *more]
     command = [sys.executable, "-m", "pytest", "-p", "tests.leftovers", "-p", "no:cacheprovider", *options, str(file)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
