@@ -115,6 +115,12 @@ class WhenRunFails(unittest.TestCase):
             self.assertIn("RecursionError", worker.ask(b"").json["message"])
             self.assertIn("RecursionError", worker.ask(b"").json["message"])
 
+    def test_of_an_azureml_exception_the_sentence_is_told(self):
+        before = "from azureml.exceptions import UserErrorException\ndef refuse(): raise UserErrorException('no')\n"
+        with Worker(script("refuse()", before)) as worker:
+            worker.ready()
+            self.assertEqual(worker.ask(b"x").json["message"], "UserErrorException: no")
+
     def test_an_exception_that_cannot_be_printed_is_told_by_its_name(self):
         code = "class Odd(Exception):\n    def __str__(self): raise ValueError()\n" \
                "def init(): pass\ndef run(data): raise Odd()"

@@ -39,10 +39,16 @@ def log_failure(facts):
 def one_line(error):
     """`ValueError: the message`; the name alone where there is no message."""
     try:
-        text = " ".join(str(error).splitlines())
+        text = " ".join(_words(error).splitlines())
     except Exception:  # a class of the user's whose __str__ fails
         text = ""
     return "%s: %s" % (type(error).__name__, text[:LONGEST_MESSAGE]) if text else type(error).__name__
+
+
+def _words(error):
+    """The sentence alone of azureml's own exceptions, whose text is a page."""
+    is_azureml = type(error).__module__.startswith("azureml.") and hasattr(error, "message")
+    return str(error.message if is_azureml else error)
 
 
 def users_traceback(error):
