@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from runyard.serving.folder import ServiceFolder
 from runyard.serving.front.endpoint import Endpoint
 from runyard.serving.log_file import ServiceLog
 from runyard.serving.observation import Observation
-from runyard.serving.port import open_service_port
-from runyard.serving.revision import Revision, find_revision
+from runyard.serving.port import ServicePort
+from runyard.serving.revision import Revision, as_served, find_revision
 from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 from runyard.serving.workers.replicas import ReplicaSet
 from runyard.serving.workers.tree import kill_service_trees
@@ -22,7 +23,8 @@ _REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
 class HostedService:
     """One web service in the gateway: brings what answers in line with its spec, and says how far it has come.
 
-    A revision answers until the next one is ready. One that fails leaves the older one as it was.
+    A revision answers until the next one is ready. One that fails leaves the older one as it was. Whatever is not of a
+    revision (keys, limits, bounds of scale, certificate) is that of the newest spec at every moment.
     """
 
     def __init__(self, folder: ServiceFolder, sdk: Path) -> None:
@@ -38,7 +40,9 @@ class HostedService:
         self._held = ExitStack()
         self._files = asyncio.Lock()
         """Held while files of a revision are laid out, or removed."""
-        self._endpoint: Endpoint | None = None
+        self._port = ServicePort(folder.home, self.dispatcher)
+        self._may_move = True
+        """Whether a port that the spec names is to be had: a revision that is not ready, or failed, leaves it as it was."""
         self._deploying: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._failure: ServiceTrouble | None = None
@@ -50,6 +54,7 @@ class HostedService:
         await in_thread(kill_service_trees, self.folder.home, self.folder.id)
         seen = self.observation.now
         revision = find_revision(self.folder, seen.revision) if seen.revision else None
+        self._may_move = seen.revision == self.spec.revision
         if revision is not None:
             await self._revive(revision)
         if seen.failed_revision == self.spec.revision and (self.active is not None or not seen.revision):
@@ -64,10 +69,10 @@ class HostedService:
         if spec.generation <= self.spec.generation:
             return
         seen, self.spec = self.spec, spec
+        self._may_move = True
         if spec.revision != seen.revision:
             self._begin()
-        else:
-            await self._reconfigure()
+        await self._reconfigure()
 
     async def remove(self) -> None:
         """Its port no longer answers, its processes end and its folder goes."""
@@ -93,12 +98,15 @@ class HostedService:
         return self._deploying is not None and not self._deploying.done()
 
     async def ensure_port(self) -> None:
-        """Open the port of a revision that answers where that was not possible before."""
-        if self._endpoint is not None or self.active is None or self.is_deploying or self._is_leaving:
+        """Bring the port in line with the spec, as far as that is possible now."""
+        if self._is_leaving:
             return
         try:
             with failing_at("port"):
-                self._endpoint = await self._opened(self.spec)
+                await self._port.reconfigure(self._spec_of_port)
+                if self.active is not None and not self.is_deploying:
+                    await self._port.open(self._spec_of_port, self.observation.now.port)
+                    self._retire_soon(None, ExitStack(), self._port.move())
             if self._outage is not None and self._outage.step == "port":
                 self._outage = None
         except DeploymentFailed as failure:
@@ -107,7 +115,7 @@ class HostedService:
 
     def publish(self, **fields: Any) -> None:
         """Say how things are, and let the port say it."""
-        active, is_up = self.active, self._endpoint is not None
+        active, port = self.active, self._port.number
         facts = active.facts if active else None
         said: dict[str, Any] = {
             "generation": self.spec.generation,
@@ -115,22 +123,21 @@ class HostedService:
             "state": self._state(),
             "step": self.observation.now.step if self.is_deploying else "",
             "trouble": self._outage or self._failure,
-            "port": self._endpoint.port if self._endpoint else self.observation.now.port,
-            "replicas": active.ready if active and is_up else 0,
+            "port": port or self.observation.now.port,
+            "replicas": active.ready if active and port else 0,
             "wanted_replicas": active.wanted if active else self.spec.scale.least,
             "notes": facts.notes if facts else (),
             "schema": facts.schema if facts else {},
         }
         self.observation.change(**{**said, **fields})
-        if self._endpoint is not None:
-            self._endpoint.set_health(*self._health())
+        self._port.set_health(*self._health())
 
     def _state(self) -> ServiceState:
         if self.is_deploying:
             return ServiceState.TRANSITIONING
         if self.active is None:
             return ServiceState.FAILED
-        return ServiceState.HEALTHY if self.active.ready and self._endpoint else ServiceState.UNHEALTHY
+        return ServiceState.HEALTHY if self.active.ready and self._port.number else ServiceState.UNHEALTHY
 
     def _health(self) -> tuple[ServiceState, str]:
         """What requests hear: they wait for a worker that is being replaced, not for one that fails to start."""
@@ -143,7 +150,7 @@ class HostedService:
     def _begin(self) -> None:
         """Deploy what the spec asks for; a deployment that goes on is given up."""
         earlier, self._deploying = self._deploying, None
-        self._failure = None
+        self._failure, self._may_move = None, True
         self._deploying = asyncio.get_running_loop().create_task(self._deploy(earlier, self.spec))
         self._tell_step("files")
 
@@ -161,13 +168,11 @@ class HostedService:
             raise
 
     async def _bring_up(self, spec: ServiceSpec) -> None:
+        """Only what is of the revision is taken from `spec`: all else may have changed when it is ready."""
         async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._port.stay)
             with failing_at("port"):
-                endpoint = await self._opened(spec)
-            if self._endpoint is None:
-                self._endpoint = endpoint
-            elif endpoint is not self._endpoint:
-                undo.push_async_callback(endpoint.close, 0)
+                await self._port.open(self._spec_of_port, self.observation.now.port)
             async with self._files:
                 revision = await prepare(self.folder, spec, self.log, self._tell_step)
             held = await hold_environment(self.folder.home, revision)
@@ -176,39 +181,43 @@ class HostedService:
             fresh = self._fresh = self._replica_set(revision)
             undo.push_async_callback(self._give_up, fresh)
             await fresh.preflight()
-            await self._match(fresh, spec)
+            await self._match(fresh)
             with failing_at("port"):
-                await endpoint.reconfigure(spec)
+                await self._port.reconfigure(lambda: as_served(self.spec, revision))
             undo.pop_all()
-        self._swap(fresh, held, endpoint)
+        self._swap(fresh, held)
+        await self._reconfigure()
 
-    async def _match(self, fresh: ReplicaSet, spec: ServiceSpec) -> None:
+    async def _match(self, fresh: ReplicaSet) -> None:
         """As many new workers as answer now, before those end."""
-        before = self.active.ready if self.active else 0
-        fresh.resize(max(spec.scale.least, min(before, spec.scale.most)))
-        await fresh.wait_for(min(before, fresh.wanted), spec.limits.init_seconds)
+        before, scale = self.active.ready if self.active else 0, self.spec.scale
+        fresh.resize(max(scale.least, min(before, scale.most)))
+        await fresh.wait_for(min(before, fresh.wanted), self.spec.limits.init_seconds)
 
     async def _give_up(self, fresh: ReplicaSet) -> None:
         self._fresh = None
         await fresh.stop(drain_seconds=0)
 
-    def _swap(self, fresh: ReplicaSet, held: ExitStack, endpoint: Endpoint) -> None:
+    def _swap(self, fresh: ReplicaSet, held: ExitStack) -> None:
         """From here on the new revision answers, and the old one ends with what it has taken."""
-        leaving = self._retire(self.active, self._held, self._endpoint if endpoint is not self._endpoint else None)
-        self.active, self._fresh, self._held, self._endpoint, self._outage = fresh, None, held, endpoint, None
+        old, old_held = self.active, self._held
+        self.active, self._fresh, self._held, self._outage = fresh, None, held, None
         self._is_over()
-        self.dispatcher.reconfigure(self.spec.limits)
         fresh.join(self.dispatcher)
-        self.log.say(f"Revision {fresh.revision.number} answers on port {endpoint.port}.")
+        self._retire_soon(old, old_held, self._port.move())
+        self.log.say(f"Revision {fresh.revision.number} answers on port {self._port.number}.")
         self.publish()
-        task = asyncio.get_running_loop().create_task(leaving)
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
 
     def _is_over(self) -> None:
         """This deployment has come to its end, unless another has taken its place."""
         if self._deploying is asyncio.current_task():
             self._deploying = None
+
+    def _retire_soon(self, old: ReplicaSet | None, held: ExitStack, endpoint: Endpoint | None) -> None:
+        if old is not None or endpoint is not None:
+            task = asyncio.get_running_loop().create_task(self._retire(old, held, endpoint))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
 
     async def _retire(self, old: ReplicaSet | None, held: ExitStack, endpoint: Endpoint | None) -> None:
         if endpoint is not None:
@@ -219,14 +228,13 @@ class HostedService:
         await self._tidy()
 
     async def _fail(self, spec: ServiceSpec, trouble: ServiceTrouble) -> None:
-        self._failure = trouble
+        self._failure, self._may_move = trouble, False
         self._is_over()
         # What a build or a traceback has to say in full, it has said in the log itself.
         first, _, _ = trouble.problem.partition("\n")
         self.log.say(f"Revision {spec.revision} failed at step {trouble.step!r}: {first} {trouble.hint}")
-        if self.active is None and self._endpoint is not None:
-            endpoint, self._endpoint = self._endpoint, None
-            await endpoint.close(0)
+        if self.active is None:
+            await self._port.close(0)
         self.publish(failed_revision=spec.revision)
         await self._tidy()
 
@@ -249,24 +257,19 @@ class HostedService:
         await self.ensure_port()
 
     async def _reconfigure(self) -> None:
-        """Keys, limits and bounds of scale change under the workers that are there."""
+        """Keys, limits, bounds of scale and port change under the workers that are there."""
         self.dispatcher.reconfigure(self.spec.limits)
+        for replicas in (self.active, self._fresh):
+            if replicas is not None:
+                replicas.limits = self.spec.limits
         if self.active is not None:
-            self.active.limits = self.spec.limits
             self.active.resize(max(self.spec.scale.least, min(self.active.wanted, self.spec.scale.most)))
-        try:
-            if self._endpoint is not None:
-                with failing_at("port"):
-                    await self._endpoint.reconfigure(self.spec)
-        except DeploymentFailed as failure:
-            self._outage = failure.trouble
-        self.publish()
+        await self.ensure_port()
 
-    async def _opened(self, spec: ServiceSpec) -> Endpoint:
-        """The open port where it is the right one, else another. Raises InvalidArgument."""
-        if self._endpoint is not None and spec.port in (0, self._endpoint.port):
-            return self._endpoint
-        return await open_service_port(self.folder.home, spec, self.observation.now.port, self.dispatcher)
+    def _spec_of_port(self) -> ServiceSpec:
+        """The newest, with what is of a revision from the one that answers."""
+        spec = self.spec if self._may_move else replace(self.spec, port=0)
+        return as_served(spec, self.active.revision) if self.active else spec
 
     def _replica_set(self, revision: Revision) -> ReplicaSet:
         found = ReplicaSet(self.folder, revision, self.log, self._sdk, limits=self.spec.limits, changed=lambda _: None)
@@ -288,9 +291,7 @@ class HostedService:
             self._deploying.cancel()
             await asyncio.wait({self._deploying})
         self.dispatcher.close(why)
-        endpoint, self._endpoint = self._endpoint, None
-        if endpoint is not None:
-            await endpoint.close(drain_seconds)
+        await self._port.close(drain_seconds)
         if self.active is not None:
             await self.active.stop(drain_seconds=drain_seconds)
         if self._retiring:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -40,6 +40,8 @@ class Revision:
     environment_key: str = ""
     entry_script: str = ""
     framework_version: str = ""
+    scoring_path: str = "/score"
+    schema: Mapping[str, object] = field(default_factory=dict)
     requests_at_once: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
     inherited: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +98,8 @@ def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) ->
         environment_key=built.key,
         entry_script=spec.entry_script,
         framework_version=spec.framework_version,
+        scoring_path=spec.scoring_path,
+        schema=dict(spec.schema),
         requests_at_once=spec.scale.requests_at_once,
         variables=dict(spec.variables),
         inherited=dict(spec.build_variables),
@@ -103,6 +107,18 @@ def finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) ->
     )
     write_beside(folder.revision(spec.revision) / _FACTS, json.dumps(to_json(made)).encode())
     return made
+
+
+def as_served(spec: ServiceSpec, revision: Revision) -> ServiceSpec:
+    """The spec with what belongs to workers as this revision has it: a port in front of them follows them in that."""
+    return replace(
+        spec,
+        scorer=revision.scorer,
+        models=tuple(ServedModel(model.name, model.version, ()) for model in revision.models),
+        scoring_path=revision.scoring_path,
+        schema=revision.schema,
+        variables=revision.variables,
+    )
 
 
 def start_facts(folder: ServiceFolder, revision: Revision) -> Json:

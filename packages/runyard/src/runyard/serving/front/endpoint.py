@@ -42,6 +42,8 @@ class Endpoint:
     async def reconfigure(self, spec: ServiceSpec) -> None:
         """Keys, limits, names and paths count from the next request on. Another address or certificate opens the port
         anew, for new connections; raises InvalidArgument, and all stays as it was, where that fails."""
+        if spec == self._spec:
+            return
         seen, self._spec = self._spec, spec
         if any(getattr(seen, name) != getattr(spec, name) for name in _ADDRESS):
             self._stop_listening()
