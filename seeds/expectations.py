@@ -29,7 +29,7 @@ class Expectation:
             if not (folder / name).is_file():
                 raise Unmet(f"The block should have left the file {name}.")
         if self.service is not None:
-            self._check_service(self.service, folder)
+            self._check_service(self.service)
         if not runs and (self.metric is not None or self.logs):
             raise Unmet(f"The block submitted no run that could have left {self.metric or self.logs!r}.")
         for run in runs:
@@ -37,11 +37,11 @@ class Expectation:
             if self.metric is not None:
                 self._check_metric(run.id, run.get_metrics().get(self.metric))
 
-    def _check_service(self, name: str, folder: Path) -> None:
+    def _check_service(self, name: str) -> None:
         from seeds.answers import deployed, share_told_right
 
         with deployed(name) as scoring_uri:
-            share = share_told_right(scoring_uri, folder / "mnist")
+            share = share_told_right(scoring_uri)
         print(f"The web service {name} tells {share:.4f} of the test images right.")
         if self.at_least is not None and share < self.at_least:
             raise Unmet(f"The web service {name} tells {share:.4f} of the test images right, not {self.at_least}.")
