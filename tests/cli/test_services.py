@@ -9,6 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.conftest import RUNYARD, Shell
+from tests.servers.certificates import make_certificate
 
 SCORE = """
 import json, os
@@ -34,6 +35,19 @@ from azureml.core import Environment, Workspace
 here = Environment("here")
 here.python.user_managed_dependencies = True
 here.register(Workspace.from_config())
+"""
+DEPLOY_WITH_CERTIFICATE = """
+from azureml.core import Environment, Model, Workspace
+from azureml.core.model import InferenceConfig
+from azureml.core.webservice import AciWebservice
+workspace = Workspace.from_config()
+here = Environment.get(workspace, "here")
+config = AciWebservice.deploy_configuration(
+    ssl_enabled=True, ssl_cert_pem_file={chain!r}, ssl_key_pem_file={key!r},
+    ssl_cname="models.example", auth_enabled=True,
+)
+scoring = InferenceConfig("score.py", source_directory="scoring", environment=here)
+Model.deploy(workspace, "encrypted", [Model(workspace, "net")], scoring, config).wait_for_deployment()
 """
 SCRIPT = ("--entry-script", "score.py", "--source", "scoring", "--environment", "here")
 
@@ -88,6 +102,23 @@ def test_a_web_service_is_asked_with_data_or_a_file(
     assert told["body"]["got"] == {"x": 2}
     assert told["status"] == 200
     assert told["milliseconds"] > 0
+
+
+def test_a_certificate_that_nobody_issued_is_believed_of_the_web_service_that_has_it(
+    shell: Shell, scoring: Path, tmp_path: Path
+) -> None:
+    made = make_certificate(tmp_path, "models.example")
+    leaf, end, _ = made.chain.read_text().partition("-----END CERTIFICATE-----\n")
+    made.chain.write_text(leaf + end)
+    shell.python(DEPLOY_WITH_CERTIFICATE.format(chain=str(made.chain), key=str(made.key)))
+    asked = shell("services", "test", "encrypted", "--data", '{"x": 1}')
+    assert asked.returncode == 0, asked.stderr
+    assert json.loads(asked.stdout)["got"] == {"x": 1}
+    curl = shell("services", "show", "encrypted").stdout.splitlines()[-1]
+    command = curl.replace("runyard", str(RUNYARD)).replace('{"data": ...}', '{"x": 2}')
+    answer = subprocess.run(command, shell=True, env=shell.variables, capture_output=True, timeout=30)
+    assert json.loads(answer.stdout)["got"] == {"x": 2}
+    assert shell("services", "delete", "encrypted", "--yes").returncode == 0
 
 
 def test_an_answer_that_is_an_error_exits_with_one(shell: Shell, deployed: subprocess.CompletedProcess) -> None:
