@@ -94,6 +94,17 @@ def test_a_token_is_one_that_the_gateway_takes(parts, keys):
         keys.get(SPACE, "iris-service")
 
 
+def test_tokens_that_leaked_are_refused_once_a_key_is_renewed(parts, keys):
+    parts.deploy(type="AKS", config={"token_auth_enabled": True})
+    leaked = keys.sign(SPACE, "iris-service").access_token
+    keys.renew(SPACE, "iris-service", "Primary")
+    spec = parts.host.applied[-1]
+    assert spec.revision == 1
+    assert not is_token_good(leaked, spec.admission.token_secret, spec.id, time.time())
+    new = keys.sign(SPACE, "iris-service").access_token
+    assert is_token_good(new, spec.admission.token_secret, spec.id, time.time())
+
+
 def test_a_web_service_with_keys_signs_no_tokens(parts, keys):
     parts.deploy(type="AKS")
     with pytest.raises(Conflict, match="token_auth_enabled"):

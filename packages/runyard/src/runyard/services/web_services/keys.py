@@ -40,15 +40,17 @@ class ServiceKeys:
         return {"primary": credentials.primary, "secondary": credentials.secondary}
 
     def renew(self, workspace: str, name: str, which: str, value: str | None = None) -> Mapping[str, str]:
-        """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it."""
+        """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it. Where
+        tokens are asked for, all that were signed so far are refused from then on."""
         place = which.lower()
         if place not in ("primary", "secondary"):
             raise InvalidArgument(f"key must be 'Primary' or 'Secondary', got {ascii(which)[:80]}.")
         chosen = new_key() if value is None else PARAMETERS[f"{place}_key"].check("set_key", value)
         with self._writer.turn:
             service = self._services.get(workspace, name)
-            _require_keys(service)
-            credentials = replace(self._credentials.of(service), **{place: chosen})
+            if not asks_for_tokens(service.body["config"]):
+                _require_keys(service)
+            credentials = replace(self._credentials.of(service), **{place: chosen}, token_secret=new_key())
             self._writer.replace(service, service.body, service.tags, credentials, is_forced=False)
         return {"primary": credentials.primary, "secondary": credentials.secondary}
 
