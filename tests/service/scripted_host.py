@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from runyard.model.web_services import ObservedService, ServiceSpec, ServiceState
+from runyard.serving.front.listening import tls_context
 
 
 class ScriptedHost:
@@ -20,6 +21,9 @@ class ScriptedHost:
         self.silence: Exception | None = None
         """Raised once the spec is on disk."""
         self.revived = 0
+
+    def check(self, spec: ServiceSpec) -> None:
+        tls_context(spec)
 
     def apply(self, spec: ServiceSpec) -> None:
         if self.refusal is not None:

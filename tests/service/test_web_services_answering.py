@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from runyard.lifecycle import answering_services, service_status, start_service, stop_service
+from runyard.lifecycle import service_status, start_service, stop_service
+from runyard.lifecycle.endpoints import answering_services
 from runyard.model.worker_variables import WORKER_VARIABLES
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient

@@ -31,8 +31,8 @@ def down(
     Web services go on answering too, unless --services is given: then `runyard up`, or the next use of the SDK, brings
     them back.
     """
-    from runyard.lifecycle import answering_services, stop_service
-    from runyard.lifecycle.endpoints import stop_web_services
+    from runyard.lifecycle import stop_service
+    from runyard.lifecycle.endpoints import answering_services, stop_web_services
 
     stopped = stop_service(home())
     stopped_services = stop_web_services(home()) if services else 0

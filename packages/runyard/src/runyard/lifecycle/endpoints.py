@@ -25,6 +25,11 @@ def stop_web_services(home: Path) -> int:
     return stopped
 
 
+def answering_services(home: Path) -> int:
+    """How many web services this home's gateway looks after."""
+    return _answering(home) or 0
+
+
 def _answering(home: Path, op: str = "status") -> int | None:
     """How many there are; None where no gateway answers."""
     try:

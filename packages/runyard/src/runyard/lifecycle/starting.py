@@ -17,7 +17,6 @@ from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
-from runyard.node.line_socket import ask_socket
 from runyard.version import WIRE
 
 START_SECONDS = 60.0
@@ -69,14 +68,6 @@ def stop_service(home: Path) -> bool:
         time.sleep(LOOK_AGAIN_SECONDS)
     _dismiss_idle_agent(home)
     return True
-
-
-def answering_services(home: Path) -> int:
-    """How many web services this home's gateway looks after, whether the service runs or not."""
-    try:
-        return len(ask_socket(home, "gateway.sock", {"op": "status"})["services"])
-    except (OSError, ValueError, KeyError):
-        return 0
 
 
 @contextmanager

@@ -17,6 +17,9 @@ class ServiceHost(Protocol):
     def remove(self, service_id: str) -> None:
         """Its port no longer answers, its processes end and its folder goes. Quiet when gone."""
 
+    def check(self, spec: ServiceSpec) -> None:
+        """Raises InvalidArgument for a certificate that is not that of its key."""
+
     def generation(self, service_id: str) -> int:
         """Of the spec that is on disk; 0 where there is none."""
 

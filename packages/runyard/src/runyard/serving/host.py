@@ -13,6 +13,7 @@ from runyard.model.web_services import ObservedService, ServiceSpec
 from runyard.node.detached import DetachedProcess
 from runyard.node.line_socket import ask_socket
 from runyard.serving.folder import ServiceFolder, service_folders
+from runyard.serving.front.listening import tls_context
 from runyard.serving.log_file import read_log
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_LOCK, GATEWAY_SOCKET
 from runyard.serving.record_json import from_json
@@ -38,6 +39,9 @@ class LocalServiceHost:
         self._starting = threading.Lock()
         self._process = DetachedProcess("gateway", home / "gateway.log", another=ANOTHER_GATEWAY)
         self._checked = False
+
+    def check(self, spec: ServiceSpec) -> None:
+        tls_context(spec)
 
     def apply(self, spec: ServiceSpec) -> None:
         folder = ServiceFolder(self._home, spec.id)

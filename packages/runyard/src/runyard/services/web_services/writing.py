@@ -12,7 +12,6 @@ from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.web_services.blueprints import Blueprints, Body
 from runyard.services.web_services.credentials import SECRET_KEY, ServiceCredentials
-from runyard.serving.front.listening import tls_context
 
 KIND = AssetKind.WEB_SERVICE
 _COUNTS = ("revision", "generation")
@@ -123,8 +122,8 @@ class ServiceWriter:
             self._credentials.forget(seen.workspace, changed.body[SECRET_KEY])
 
     def _apply(self, spec: ServiceSpec) -> None:
-        """A certificate that is not that of its key is refused here, before anybody waits for it."""
-        tls_context(spec)
+        """What cannot be had is refused here, before anybody waits for it."""
+        self._host.check(spec)
         self._host.apply(spec)
 
     def _spec(self, seen: Asset, body: Mapping[str, Any], credentials: Credentials) -> ServiceSpec:
