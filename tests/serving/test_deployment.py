@@ -1,5 +1,6 @@
 """From a spec to a port that answers, or to the words that say why not."""
 
+import json
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Admission, Scale, ServedModel, ServiceState, ServingLimits
+from runyard.serving.record_json import to_json
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 
 
@@ -45,6 +47,15 @@ def test_a_failing_init_is_told_with_its_exception_and_its_lines(hosting: Hostin
     assert "reading" in seen.trouble.logs
     with pytest.raises(ConnectionRefusedError):
         ask(seen.port)
+
+
+def test_an_exception_of_any_length_is_told(hosting: Hosting) -> None:
+    raising = "raise ValueError('begin ' + 'x' * 3_000_000 + ' end')"
+    seen = hosting.deploy(hosting.spec(f"def init():\n    {raising}\ndef run(body): pass\n"))
+    assert seen.trouble is not None
+    assert "ValueError: begin xxx" in seen.trouble.problem
+    assert seen.trouble.traceback.rstrip().endswith("xxx end")
+    assert len(json.dumps(to_json(seen))) < 200_000
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ class AFailedStart(unittest.TestCase):
         self.assertNotIn("runyard_sdk", facts["traceback"])
         self.assertIn("bad weights", self.log)
 
+    def test_of_a_long_exception_has_its_beginning_and_its_end(self):
+        facts = self.failure_of("def init():\n    raise ValueError('begin ' + 'x' * 3000000 + ' end')\n" + RUN)
+        self.assertIn("ValueError: begin xxx", facts["problem"])
+        self.assertIn("raise ValueError", facts["traceback"])
+        self.assertIn("characters are left out", facts["traceback"])
+        self.assertTrue(facts["traceback"].endswith("xxx end\n"))
+        self.assertLess(sum(map(len, facts.values())), 50000)
+
     def test_of_sys_exit_is_told_too(self):
         facts = self.failure_of("import sys\ndef init():\n    sys.exit('no licence')\n" + RUN)
         self.assertEqual(facts["problem"], "init() of score.py failed: SystemExit: no licence")

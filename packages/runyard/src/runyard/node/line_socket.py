@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runyard.errors import Json
 
-_LONGEST_LINE = 1 << 20
+_LONGEST_LINE = 8 << 20
 
 
 @contextlib.contextmanager

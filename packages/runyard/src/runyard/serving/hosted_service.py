@@ -42,7 +42,7 @@ class HostedService:
         """Held while files of a revision are laid out, or removed."""
         self._port = ServicePort(folder.home, self.dispatcher)
         self._may_move = True
-        """Whether a port that the spec names is to be had: a revision that is not ready, or failed, leaves it as it was."""
+        """Whether a port that the spec names is to be had: a revision that is not ready yet leaves it where it was."""
         self._deploying: asyncio.Task[None] | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._failure: ServiceTrouble | None = None

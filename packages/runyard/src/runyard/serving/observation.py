@@ -1,12 +1,14 @@
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from runyard.model.web_services import ObservedService, ServiceState
+from runyard.model.web_services import ObservedService, ServiceState, ServiceTrouble
 from runyard.serving.folder import ServiceFolder
 
+_LONGEST_TEXT = 64_000
+"""Of each part of a trouble. It goes into every record, and through the gateway's socket."""
 _NOTHING_YET = ObservedService(version=0, generation=0, revision=0, state=ServiceState.TRANSITIONING)
 
 
@@ -19,9 +21,11 @@ class Observation:
         self._is_written, self._written_port = True, self.now.port
         self._changed = asyncio.Event()
 
-    def change(self, **fields: Any) -> None:
+    def change(self, **news: Any) -> None:
         """Nothing happens where all is as it was."""
-        changed = replace(self.now, **fields)
+        changed = replace(self.now, **news)
+        if changed.trouble is not None:
+            changed = replace(changed, trouble=_shortened(changed.trouble))
         if changed == self.now:
             return
         self.now = replace(changed, version=self.now.version + 1, changed_at=datetime.now(UTC))
@@ -45,3 +49,14 @@ class Observation:
                 while self.now.version <= version:
                     await self._changed.wait()
         return self.now
+
+
+def _shortened(trouble: ServiceTrouble) -> ServiceTrouble:
+    return ServiceTrouble(**{field.name: _both_ends(getattr(trouble, field.name)) for field in fields(trouble)})
+
+
+def _both_ends(text: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters are left out here ...\n{text[-half:]}"

@@ -17,6 +17,9 @@ from runyard.serving.frames import (
     encode_requests,
 )
 
+_LARGEST_FACTS, _LARGEST_SCHEMA = 8 << 20, 512 << 10
+_MOST_NOTES, _LONGEST_NOTE = 50, 1000
+"""Far more than a worker of ours tells; but scripts run in it, and what it tells is kept and shown."""
 _FEW_PIECES, _SMALL_BYTES = 3, 1 << 14
 """One small request goes out quicker in one piece."""
 
@@ -110,6 +113,8 @@ class WorkerLink(asyncio.Protocol):
             answers = decode_answers(payload)
             self.requests_answered += len(answers)
             self.answered(answers)
+        elif len(payload) > _LARGEST_FACTS:
+            raise BrokenFrame(f"{len(payload)} bytes about itself")
         elif kind == Kind.READY:
             self.facts = _worker_facts(json.loads(payload))
             self._owner.became_ready(self.facts)
@@ -146,11 +151,15 @@ def _worker_facts(told: dict[str, Any]) -> WorkerFacts:
         wants_heads=bool(told.get("wants_heads", False)),
         batches=bool(told.get("batches", False)),
         methods=tuple(str(method) for method in told.get("methods", ("POST",))),
-        schema=dict(told.get("schema") or {}),
+        schema=_bounded_schema(told.get("schema") or {}),
         init_seconds=float(told.get("init_seconds", 0.0)),
         import_seconds=float(told.get("import_seconds", 0.0)),
-        notes=tuple(str(note) for note in told.get("notes", ())),
+        notes=tuple(str(note)[:_LONGEST_NOTE] for note in told.get("notes", ())[:_MOST_NOTES]),
     )
+
+
+def _bounded_schema(told: dict[str, Any]) -> dict[str, Any]:
+    return dict(told) if len(json.dumps(told)) <= _LARGEST_SCHEMA else {}
 
 
 def _init_failure(told: dict[str, Any]) -> InitFailure:

@@ -6,6 +6,7 @@ import traceback
 from runyard_sdk.scoring import missing
 
 LONGEST_MESSAGE = 4000
+LONGEST_TRACEBACK = 32000
 _OUR_PACKAGE = "runyard_sdk.scoring"
 
 
@@ -24,9 +25,9 @@ def failure_facts(error, start):
     else:
         problem, hint, cause = "Loading failed: %s" % one_line(error), "", error
     return {
-        "problem": problem,
-        "hint": hint or (hint_for(cause, start) if cause else ""),
-        "traceback": users_traceback(cause) if cause else "",
+        "problem": shortened(problem, LONGEST_MESSAGE),
+        "hint": shortened(hint or (hint_for(cause, start) if cause else ""), LONGEST_MESSAGE),
+        "traceback": shortened(users_traceback(cause), LONGEST_TRACEBACK) if cause else "",
         "exception": type(cause or error).__name__,
     }
 
@@ -49,6 +50,14 @@ def _words(error):
     """The sentence alone of azureml's own exceptions, whose text is a page."""
     is_azureml = type(error).__module__.startswith("azureml.") and hasattr(error, "message")
     return str(error.message if is_azureml else error)
+
+
+def shortened(text, most):
+    """Its beginning and its end, where it has more than about so many characters."""
+    if len(text) <= most:
+        return text
+    return "%s\n... %d characters are left out here ...\n%s" % (
+        text[:most // 2], len(text) - most // 2 * 2, text[-(most // 2):])
 
 
 def users_traceback(error):

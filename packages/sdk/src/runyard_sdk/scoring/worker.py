@@ -13,6 +13,7 @@ from runyard_sdk.scoring.failure import failure_facts, log_failure
 from runyard_sdk.scoring.frames import FrameReader, decode_requests, encode_answers, encode_json
 from runyard_sdk.scoring.loading import load_scorer
 from runyard_sdk.scoring.output import flush_output, open_log_streams
+from runyard_sdk.scoring.readiness import ready_facts
 from runyard_sdk.scoring.start import Start
 
 SECONDS_AFTER_THE_GATEWAY = 10.0
@@ -77,17 +78,7 @@ def _loaded(start):
     seconds = time.perf_counter() - began
     if hasattr(gc, "freeze"):
         gc.freeze()  # what was loaded stays: looking through it again and again makes slow requests
-    import_seconds = getattr(scorer, "import_seconds", 0.0)
-    return scorer, {
-        "pid": os.getpid(),
-        "wants_heads": bool(getattr(scorer, "wants_heads", False)),
-        "batches": bool(getattr(scorer, "batches", False)),
-        "methods": list(getattr(scorer, "methods", ("POST",))),
-        "schema": getattr(scorer, "schema", None) or {},
-        "init_seconds": round(seconds - import_seconds, 6),
-        "import_seconds": round(import_seconds, 6),
-        "notes": start.notes + [note for note in getattr(scorer, "notes", ()) if note not in start.notes],
-    }
+    return scorer, ready_facts(scorer, start.notes, seconds)
 
 
 def _open_socket(fd):
