@@ -130,6 +130,15 @@ def test_a_wish_for_another_protocol_is_passed_over(front: Front) -> None:
         assert client.ask(request(body=b"again")).json == "again"
 
 
+def test_a_second_wish_for_another_protocol_is_the_last(front: Front) -> None:
+    """Each is read twice: a client that sends thousands of them at once must not keep the others waiting."""
+    wish = request("GET", "/", Connection="Upgrade", Upgrade="h2c")
+    with connected(front.port) as client:
+        client.send(wish * 2000)
+        assert [client.read().fields.get("connection") for _ in range(2)] == [None, "close"]
+        assert client.is_closed()
+
+
 def test_ids_of_requests_differ_and_a_clients_own_are_kept(front: Front) -> None:
     made = [ask(front.port, body=b"1").fields["x-ms-request-id"] for _ in range(2)]
     assert made[0] != made[1]

@@ -39,7 +39,7 @@ class Connection(asyncio.Protocol):
         self._current: Exchange | None = None
         """Whose answer is next."""
         self._waiting: deque[Exchange] = deque()
-        self._is_in_head = self._is_proceeding = self._is_upgrade = False
+        self._is_in_head = self._is_proceeding = self._is_upgrade = self._has_wished = False
         self._is_reading = self._may_write = True
         self._is_deaf = False
         """What still comes is thrown away."""
@@ -229,7 +229,10 @@ class Connection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def _stay_with_this_protocol(self, rest: bytes) -> None:
-        """Nothing is upgraded: the request is read again as if it had not asked, with the body that the parser left."""
+        """Nothing is upgraded: the request is read again as if it had not asked, with the body that the parser left.
+
+        A client wishes for that once; the second such request is the last one that it gets an answer to.
+        """
         self._is_upgrade, exchange = False, self._arriving
         self._arriving = None
         if exchange is None:
@@ -238,6 +241,9 @@ class Connection(asyncio.Protocol):
         left_out = (b"upgrade", b"connection", b"http2-settings")
         lines = [b"%b %b HTTP/1.1\r\n" % (self._parser.get_method(), self._url)]
         lines += [b"%b: %b\r\n" % pair for pair in self._headers if pair[0] not in left_out]
+        if self._has_wished:
+            lines.append(b"Connection: close\r\n")
+        self._has_wished = True
         self._parser = httptools.HttpRequestParser(self)
         self.data_received(b"".join([*lines, b"\r\n", rest]))
 
