@@ -1,5 +1,6 @@
 """Workers that hang or are lost with requests in work."""
 
+import asyncio
 from dataclasses import replace
 
 from runyard.model.web_services import ServingLimits
@@ -129,6 +130,20 @@ def test_a_script_that_takes_too_long_is_answered_504_and_reported() -> None:
         assert "0.03 seconds" in await link.hung
         submitted(dispatcher, b"2")
         assert len(link.frames) == 1, "a hung worker gets nothing new"
+
+    in_loop(test())
+
+
+def test_a_worker_that_hangs_on_what_had_waited_for_it_is_noticed_in_time() -> None:
+    """Whoever is queued may begin at any moment: the queue's own deadline is too late for that."""
+
+    async def test() -> None:
+        dispatcher, link = Dispatcher(replace(IMPATIENT, queue_seconds=3600)), HandLink()
+        waiting = submitted(dispatcher, b"1")[0]
+        await asyncio.sleep(2 * IMPATIENT.scoring_seconds)
+        dispatcher.join(link)
+        assert (await waiting.refusal()).status == 504
+        assert "0.03 seconds" in await link.hung
 
     in_loop(test())
 

@@ -245,9 +245,16 @@ class Dispatcher:
                 if not request.is_over:
                     self._refuse(request, Refusal(504, _too_slow(limits)))
             self._condemn_if_stuck(lane)
-        waiting = (request.queued_at + limits.queue_seconds for request in self._queue.values())
         working = (lane.earliest_begin() + limits.scoring_seconds for lane in self._lanes.values())
-        return min(next(waiting, math.inf), min(working, default=math.inf))
+        return min(self._end_of_wait(now), min(working, default=math.inf))
+
+    def _end_of_wait(self, now: float) -> float:
+        """When to look again at those that are queued: each may begin at once, and be overdue before it would have
+        waited too long."""
+        if not self._queue:
+            return math.inf
+        oldest = next(iter(self._queue.values()))
+        return min(oldest.queued_at + self._limits.queue_seconds, now + self._limits.scoring_seconds)
 
     def _condemn_if_stuck(self, lane: Lane) -> None:
         if lane.is_stuck() and not lane.is_condemned:
