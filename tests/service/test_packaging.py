@@ -1,15 +1,27 @@
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
+from runyard.environments.uv import UvEnvironments
+from runyard.planning.serving_environment import no_code_environment
 from tests.service.scoring_models import inference, registered, submitter
 from tests.wire_client import WireClient
+
+IRIS = """
+import joblib
+from sklearn.linear_model import LogisticRegression
+joblib.dump(LogisticRegression().fit([[0.0], [1.0], [9.0], [10.0]], [0, 0, 1, 1]), "model.joblib")
+"""
 
 
 def made(client: WireClient, **changes: object) -> dict:
@@ -17,28 +29,52 @@ def made(client: WireClient, **changes: object) -> dict:
     return client.post(f"{client.here}/packages", body)
 
 
+def unpacked(client: WireClient, package: dict[str, Any], folder: Path) -> Path:
+    assert package["state"] == "Succeeded", package
+    content = client.read(f"{client.here}/packages/{package['id']}/zip")
+    zipfile.ZipFile(io.BytesIO(content)).extractall(folder)
+    return folder
+
+
 @pytest.fixture
 def folder(client: WireClient, tmp_path: Path) -> Path:
     """A package, unpacked."""
-    package = made(client)
-    assert package["state"] == "Succeeded", package
-    content = client.read(f"{client.here}/packages/{package['id']}/zip")
-    zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path / "package")
-    return tmp_path / "package"
+    return unpacked(client, made(client), tmp_path / "package")
 
 
-def test_a_package_answers_by_itself(folder: Path) -> None:
-    command = [sys.executable, "-I", str(folder / "entrypoint.py"), "--port", "0"]
+@contextmanager
+def served(folder: Path, python: str) -> Iterator[str]:
+    """The address that a package says it answers at."""
+    command = [python, "-I", str(folder / "entrypoint.py"), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd="/")
     try:
         assert server.stdout is not None
         said = server.stdout.readline()
         assert said.startswith("Serving "), said
-        with urlopen(said.split()[-1], b'{"rows": [1, 2]}', timeout=30) as answer:
-            assert json.load(answer) == {"weights": "heavy", "got": {"rows": [1, 2]}, "greeting": "ahoj"}
+        yield said.split()[-1]
     finally:
         server.kill()
         server.communicate()
+
+
+def test_a_package_answers_by_itself(folder: Path) -> None:
+    with served(folder, sys.executable) as address, urlopen(address, b'{"rows": [1, 2]}', timeout=30) as answer:
+        assert json.load(answer) == {"weights": "heavy", "got": {"rows": [1, 2]}, "greeting": "ahoj"}
+
+
+def test_a_package_without_code_answers_by_itself(client: WireClient, service: dict[str, Any], tmp_path: Path) -> None:
+    _, environment = no_code_environment("ScikitLearn", None, gpu_present=False)
+    environments = UvEnvironments(Path(service["home"]) / "environments", os.environ)
+    python = environments.ensure(environment, print).python
+    subprocess.run([python, "-c", IRIS], cwd=tmp_path, check=True, timeout=60)
+    content = (tmp_path / "model.joblib").read_bytes()
+    files = [["model.joblib", client.put_blob(content), len(content), 0o644]]
+    client.post(f"{client.here}/assets/models", {"name": "line", "body": {"files": files, "framework": "ScikitLearn"}})
+    folder = unpacked(client, made(client, models=["line:1"], inference=None), tmp_path / "package")
+    assert "scikit-learn==" in (folder / "requirements.txt").read_text(encoding="utf-8")
+    question = b'{"data": [[0.5], [9.5]], "method": "predict"}'
+    with served(folder, python) as address, urlopen(address, question, timeout=60) as answer:
+        assert json.load(answer) == {"predict": [0, 1]}
 
 
 def test_a_package_has_all_that_an_image_is_made_of(folder: Path) -> None:
@@ -60,6 +96,13 @@ def test_a_package_whose_interpreter_is_not_there_fails_with_the_cause(client: W
     assert "/nowhere/python" in package["error"]["problem"]
     refused = client.refusal("GET", f"{client.here}/packages/{package['id']}/zip")
     assert refused["status"] == 409
+
+
+@pytest.mark.parametrize("field", ["models", "inference", "submitter"])
+def test_a_definition_of_another_type_is_refused_by_name(client: WireClient, field: str) -> None:
+    body = {"models": [registered(client)], "inference": inference(client), "submitter": submitter(), field: 1e308}
+    refused = client.refusal("POST", f"{client.here}/packages", body)
+    assert (refused["status"], field in refused["problem"]) == (400, True)
 
 
 def test_what_could_not_be_deployed_is_not_packaged(client: WireClient) -> None:

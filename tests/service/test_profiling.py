@@ -82,6 +82,7 @@ def test_each_line_of_a_dataset_is_a_request(client: WireClient) -> None:
         ({"cpu": -1}, 400),
         ({"memory_in_gb": "much"}, 400),
         ({"name": "../up"}, 400),
+        ({"submitter": 1e308}, 400),
         ({"models": ["nothing:1"]}, 404),
     ],
 )

@@ -9,6 +9,7 @@ from runyard.http.answers import Json
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
+from runyard.http.definitions import deployment_definition
 from runyard.http.fields import names, text
 from runyard.http.numbers import Whole
 from runyard.http.waiting import newer_record
@@ -21,7 +22,7 @@ router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(works
 
 @router.post("/packages")
 def create_package(services: Use, workspace: str, body: JsonBody) -> Response:
-    return Json(_package(services.packages.create(workspace, body)))
+    return Json(_package(services.packages.create(workspace, deployment_definition(body))))
 
 
 @router.get("/packages/{package_id}")
@@ -43,7 +44,7 @@ def get_package_zip(services: Use, workspace: str, package_id: str) -> Response:
 def create_profile(services: Use, workspace: str, body: JsonBody) -> Response:
     new = NewProfile(
         name=text(body, "name"),
-        definition={field: body.get(field) for field in ("models", "inference", "submitter")},
+        definition=deployment_definition(body),
         rows=names(body, "rows") if body.get("rows") is not None else (),
         dataset_id=text(body, "dataset_id", ""),
         cpu=_number(body, "cpu"),

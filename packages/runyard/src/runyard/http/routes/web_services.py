@@ -9,7 +9,8 @@ from runyard.http.answers import Bytes, Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
-from runyard.http.fields import flag, mapping, names, strings, text
+from runyard.http.definitions import deployment_definition
+from runyard.http.fields import flag, mapping, strings, text
 from runyard.http.numbers import Counting, Whole
 from runyard.http.routes.runs import wanted_tags
 from runyard.http.waiting import newer_record
@@ -25,7 +26,7 @@ Texts = Annotated[Sequence[str], Query()]
 def deploy(services: Use, workspace: str, body: JsonBody) -> Response:
     new = NewService(
         name=text(body, "name"),
-        definition=_definition(body) | {"type": text(body, "type", "ACI")},
+        definition=deployment_definition(body) | {"type": text(body, "type", "ACI")},
         description=text(body, "description", ""),
         tags=strings(body, "tags"),
         properties=strings(body, "properties"),
@@ -64,7 +65,7 @@ async def wait(services: Use, workspace: str, name: str, version: Whole = 0, tim
 
 @router.patch("/{name}")
 def change(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
-    changes = _definition(body) | {
+    changes = deployment_definition(body) | {
         "description": None if body.get("description") is None else text(body, "description"),
         "tags": _changed_tags(body),
         "properties": strings(body, "properties"),
@@ -141,18 +142,6 @@ def model_lineage(services: Use, workspace: str, name: str, version: Whole | Non
             "services": [{key: record[key] for key in ("name", "state", "type")} for record in records],
         }
     )
-
-
-def _definition(body: JsonObject) -> JsonObject:
-    """What workers are made of, each field of its type; those that are not there are left out."""
-    given: JsonObject = {
-        name: mapping(body, name) for name in ("config", "inference", "submitter") if body.get(name) is not None
-    }
-    if body.get("models") is not None:
-        given["models"] = names(body, "models")
-    if body.get("image_id") is not None:
-        given["image_id"] = text(body, "image_id")
-    return given
 
 
 def _changed_tags(body: JsonObject) -> dict[str, str | None]:
