@@ -1,6 +1,5 @@
 """Workers that hang or are lost with requests in work."""
 
-import asyncio
 from dataclasses import replace
 
 from runyard.model.web_services import ServingLimits
@@ -138,9 +137,9 @@ def test_a_worker_that_hangs_on_what_had_waited_for_it_is_noticed_in_time() -> N
     """Whoever is queued may begin at any moment: the queue's own deadline is too late for that."""
 
     async def test() -> None:
-        dispatcher, link = Dispatcher(replace(IMPATIENT, queue_seconds=3600)), HandLink()
+        dispatcher, link = Dispatcher(LIMITS), HandLink()
         waiting = submitted(dispatcher, b"1")[0]
-        await asyncio.sleep(2 * IMPATIENT.scoring_seconds)
+        dispatcher.reconfigure(replace(IMPATIENT, queue_seconds=3600))
         dispatcher.join(link)
         assert (await waiting.refusal()).status == 504
         assert "0.03 seconds" in await link.hung
