@@ -325,6 +325,25 @@ def test_the_last_lines_of_a_long_log_are_found(parts):
     assert parts.serving.records.log(made, 5, 6) == (b"0\nline", 11)
 
 
+def test_a_deletion_that_takes_long_keeps_nobody_else_waiting(parts, monkeypatch):
+    parts.deploy()
+    remove, removing, go_on = parts.host.remove, threading.Event(), threading.Event()
+
+    def slow_remove(service_id):
+        removing.set()
+        assert go_on.wait(10)
+        remove(service_id)
+
+    monkeypatch.setattr(parts.host, "remove", slow_remove)
+    deletion = threading.Thread(target=parts.serving.services.delete, args=(SPACE, "iris-service"))
+    deletion.start()
+    assert removing.wait(10)
+    again = parts.deploy()
+    go_on.set()
+    deletion.join()
+    assert parts.host.service_ids() == [again.id]
+
+
 def test_a_start_applies_what_a_killed_service_had_stored_but_not_told(parts):
     made = parts.deploy()
     parts.host.remove(made.id)

@@ -128,8 +128,10 @@ class WebServices:
         self._workspaces.get(workspace)
         with self._writer.turn:
             there = self._writer.find(workspace, name)
-            if there is not None:
-                self._writer.remove(there)
+            if there is None:
+                return
+            self._writer.forget(there)
+        self._writer.end(there)
 
     def _check_name_is_free(self, workspace: str, new: NewService) -> Asset | None:
         there = self._writer.find(workspace, new.name)

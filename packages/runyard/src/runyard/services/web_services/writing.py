@@ -102,8 +102,16 @@ class ServiceWriter:
 
     def remove(self, service: Asset) -> None:
         """The asset goes first: the next start of the service removes from the host what has none."""
+        self.forget(service)
+        self.end(service)
+
+    def forget(self, service: Asset) -> None:
+        """Its name is free from now on."""
         self._assets.delete(service.workspace, KIND, service.name)
         self._credentials.forget(service.workspace, service.body[SECRET_KEY])
+
+    def end(self, service: Asset) -> None:
+        """What was forgotten no longer answers. May take a while, and needs no `turn`."""
         self._host.remove(service.id)
 
     def has_failed(self, service: Asset) -> bool:
