@@ -2,10 +2,10 @@ import threading
 
 import pytest
 
-from runyard.errors import AlreadyExists, BlobsMissing, Conflict, EngineError, InvalidArgument, NotFound, StorageFull
+from runyard.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
-from runyard.model.web_services import Listening, Scorer, ServiceState, ServiceTrouble
-from runyard.services.web_services.web_services import NewService, Wanted
+from runyard.model.web_services import Listening, Scorer, ServiceState
+from runyard.services.web_services.web_services import NewService
 from tests.service.web_service_parts import SCRIPT, SPACE, opened_parts
 
 
@@ -14,10 +14,6 @@ def parts(home):
     with opened_parts(home) as opened:
         opened.model()
         yield opened
-
-
-def names(parts, **wanted):
-    return [service.name for service in parts.serving.services.list(SPACE, Wanted(**wanted))]
 
 
 def test_a_deployment_reaches_the_host_with_its_model_and_its_script(parts):
@@ -149,61 +145,6 @@ def test_of_two_deployments_with_one_name_at_once_one_wins(parts):
     assert len(parts.host.applied) == 1
 
 
-def test_a_deployment_that_the_host_refuses_leaves_nothing(parts):
-    parts.host.refusal = StorageFull("The disk is full.")
-    with pytest.raises(StorageFull):
-        parts.deploy()
-    assert names(parts) == []
-    assert parts.base.stores.assets.list(SPACE, AssetKind.SECRET) == []
-    parts.host.refusal = None
-    parts.deploy()
-
-
-def test_a_change_that_the_host_refuses_is_unmade(parts):
-    parts.deploy()
-    parts.host.refusal = StorageFull("The disk is full.")
-    with pytest.raises(StorageFull):
-        parts.serving.services.reload(SPACE, "iris-service")
-    assert parts.record()["wanted_revision"] == 1
-    parts.host.refusal = None
-    parts.serving.services.reload(SPACE, "iris-service")
-    assert parts.host.applied[-1].revision == 2
-
-
-def test_the_numbers_of_a_change_that_the_host_may_have_are_not_given_again(parts):
-    """A gateway that hung finds the spec of a change that was called off, and must see what comes after as news."""
-    made = parts.deploy(type="AKS")
-    parts.host.silence = EngineError("The gateway did not answer.")
-    with pytest.raises(EngineError):
-        parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
-    with pytest.raises(EngineError):
-        parts.serving.keys.renew(SPACE, made.name, "Primary")
-    parts.host.silence = None
-    wanted = parts.inference(SCRIPT + b"# wanted\n")
-    parts.change(inference=wanted)
-    spec = parts.host.specs[made.id]
-    assert spec.code[0].sha256 == wanted["files"][0][1]
-    assert spec.revision == parts.record()["wanted_revision"]
-    assert spec.admission.keys[0] == parts.serving.keys.get(SPACE, made.name)["primary"]
-
-
-def test_a_change_that_was_called_off_while_the_host_was_silent_is_undone_there_later(parts):
-    made = parts.deploy()
-    script = parts.host.specs[made.id].code
-    parts.host.silence = EngineError("The gateway did not answer.")
-    with pytest.raises(EngineError):
-        parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
-    with pytest.raises(EngineError):
-        parts.serving.keeper.tell_again()
-    parts.host.silence = None
-    parts.serving.keeper.tell_again()
-    spec = parts.host.specs[made.id]
-    assert (spec.code, spec.revision) == (script, 3)
-    told = len(parts.host.applied)
-    parts.serving.keeper.tell_again()
-    assert len(parts.host.applied) == told
-
-
 def test_other_models_or_code_need_new_workers_and_other_limits_do_not(parts):
     parts.model()
     parts.deploy(type="AKS")
@@ -251,26 +192,10 @@ def test_properties_are_added_and_never_changed(parts):
     assert parts.record()["properties"] == {"team": "red", "stage": "test"}
 
 
-def test_listing_filters_by_type_model_image_tag_and_property(parts):
-    parts.model("other")
-    parts.deploy("first-one", tags={"k": "v"})
-    parts.deploy("second-one", type="AKS", models=["other:1"])
-    parts.change("second-one", properties={"p": "q"})
-    assert names(parts) == ["first-one", "second-one"]
-    assert names(parts, type="aks") == ["second-one"]
-    assert names(parts, model="iris") == names(parts, model="iris:1") == ["first-one"]
-    assert names(parts, model="iris:2") == names(parts, image="none") == []
-    assert names(parts, tags={"k": None}) == names(parts, tags={"k": "v"}) == ["first-one"]
-    assert names(parts, tags={"k": "w"}) == []
-    assert names(parts, properties={"p": "q"}) == ["second-one"]
-    with pytest.raises(InvalidArgument, match="type"):
-        names(parts, type="VM")
-
-
 def test_a_deleted_one_is_gone_from_the_host_and_its_keys_from_the_vault(parts):
     parts.deploy(config={"auth_enabled": True})
     parts.serving.services.delete(SPACE, "iris-service")
-    assert (names(parts), parts.host.specs) == ([], {})
+    assert (parts.names(), parts.host.specs) == ([], {})
     assert parts.base.stores.assets.list(SPACE, AssetKind.SECRET) == []
     parts.serving.services.delete(SPACE, "iris-service")
 
@@ -282,122 +207,6 @@ def test_a_port_that_another_web_service_asked_for_is_refused_by_name(parts):
     parts.deploy("first-one", type="Local", config={"port": 6789}, overwrite=True)
 
 
-def test_a_record_says_where_it_is_asked(parts):
-    parts.deploy("plain-one")
-    parts.deploy("kube-one", type="AKS")
-    parts.model("net", framework="TensorFlow", framework_version="2.15")
-    parts.deploy("no-code", models=["net:1"], inference=None)
-    assert parts.record("plain-one")["scoring_uri"] == "http://localhost:4711/score"
-    assert parts.record("plain-one")["swagger_uri"] == "http://localhost:4711/swagger.json"
-    assert parts.record("kube-one")["scoring_uri"] == "http://localhost:4711/api/v1/service/kube-one/score"
-    assert parts.record("kube-one")["swagger_uri"] == "http://localhost:4711/api/v1/service/kube-one/swagger.json"
-    assert parts.record("no-code")["scoring_uri"] == "http://localhost:4711/v1/models/net:predict"
-
-
-def test_a_record_is_transitioning_until_its_newest_revision_answers_or_failed(parts):
-    made = parts.deploy()
-    parts.host.change(made.id, revision=0, state=ServiceState.TRANSITIONING, step="environment", port=0)
-    record = parts.record()
-    assert (record["state"], record["step"], record["scoring_uri"]) == ("Transitioning", "environment", None)
-    trouble = ServiceTrouble("init() failed: no such file", "Look at the log.", "init", "Traceback ...", "last line")
-    parts.host.change(made.id, failed_revision=1, state=ServiceState.FAILED, trouble=trouble)
-    record = parts.record()
-    assert record["state"] == "Failed"
-    assert record["error"] == dict(vars(trouble))
-
-
-def test_an_older_revision_that_answers_while_a_new_one_is_made_is_shown_as_transitioning(parts):
-    made = parts.deploy()
-    parts.serving.services.reload(SPACE, "iris-service")
-    parts.host.change(made.id, revision=1)
-    assert (parts.record()["state"], parts.record()["revision"]) == ("Transitioning", 1)
-    parts.host.change(made.id, failed_revision=2)
-    assert parts.record()["state"] == "Healthy"
-
-
-def test_the_last_lines_of_a_long_log_are_found(parts):
-    made = parts.deploy()
-    parts.host.logs[made.id] = b"".join(b"line %d\n" % number for number in range(100_000))
-    data, behind = parts.serving.records.last_lines(made, 20_000)
-    assert data.splitlines()[0] == b"line 80000"
-    assert behind == len(parts.host.logs[made.id])
-    assert parts.serving.records.last_lines(made, 0)[0] == b""
-    assert parts.serving.records.log(made, 5, 6) == (b"0\nline", 11)
-
-
-def test_a_deletion_that_takes_long_keeps_nobody_else_waiting(parts, monkeypatch):
-    parts.deploy()
-    remove, removing, go_on = parts.host.remove, threading.Event(), threading.Event()
-
-    def slow_remove(service_id):
-        removing.set()
-        assert go_on.wait(10)
-        remove(service_id)
-
-    monkeypatch.setattr(parts.host, "remove", slow_remove)
-    deletion = threading.Thread(target=parts.serving.services.delete, args=(SPACE, "iris-service"))
-    deletion.start()
-    assert removing.wait(10)
-    again = parts.deploy()
-    go_on.set()
-    deletion.join()
-    assert parts.host.service_ids() == [again.id]
-
-
-def test_a_start_applies_what_a_killed_service_had_stored_but_not_told(parts):
-    made = parts.deploy()
-    parts.host.remove(made.id)
-    parts.restarted().serving.keeper.reconcile([])
-    assert parts.host.specs[made.id].revision == 1
-
-
-def test_a_start_removes_what_is_stored_no_longer(parts):
-    made = parts.deploy()
-    parts.host.apply(parts.host.specs[made.id].__class__(**{**vars(parts.host.specs[made.id]), "id": "left-over"}))
-    parts.restarted().serving.keeper.reconcile(parts.host.service_ids())
-    assert parts.host.service_ids() == [made.id]
-
-
-def test_a_start_applies_the_operators_new_settings_as_a_new_generation(parts):
-    made = parts.deploy()
-    parts.restarted().serving.keeper.reconcile([])
-    assert parts.host.specs[made.id].generation == 1
-    elsewhere = Listening("127.0.0.2", ("models.example",), request_bytes=1000)
-    restarted = parts.restarted(web_services=elsewhere)
-    restarted.serving.keeper.reconcile([])
-    spec = parts.host.specs[made.id]
-    assert (spec.generation, spec.revision) == (2, 1)
-    assert (spec.host, spec.host_names, spec.limits.request_bytes) == ("127.0.0.2", ("models.example",), 1000)
-    assert restarted.record()["scoring_uri"] == "http://models.example:4711/score"
-
-
-def test_one_web_service_that_cannot_be_applied_does_not_keep_others_from_it(parts):
-    parts.deploy("first-one")
-    parts.model("other")
-    second = parts.deploy("second-one", models=["other:1"])
-    parts.base.stores.assets.delete(SPACE, AssetKind.MODEL, "iris")
-    parts.host.specs.clear()
-    parts.restarted().serving.keeper.reconcile([])
-    assert parts.host.service_ids() == [second.id]
-
-
-def test_the_keeper_revives_the_host_again_and_again_until_it_is_stopped(parts, monkeypatch):
-    monkeypatch.setattr("runyard.services.web_services.keeping.LOOK_EVERY_SECONDS", 0.0)
-    thrice = threading.Event()
-
-    def revive():
-        parts.host.revived += 1
-        if parts.host.revived == 1:
-            raise OSError("no room for a socket")
-        if parts.host.revived >= 3:
-            thrice.set()
-
-    parts.host.revive = revive
-    parts.serving.keeper.start()
-    assert thrice.wait(10)
-    parts.serving.keeper.stop()
-
-
 def test_images_bring_their_models_and_their_script(parts):
     image = {"models": ["iris:1"], "inference": parts.inference()}
     kept = parts.serving.blueprints.checked_image(SPACE, image)
@@ -406,7 +215,7 @@ def test_images_bring_their_models_and_their_script(parts):
     parts.serving.services.deploy(SPACE, NewService("boxed", definition))
     (spec,) = parts.host.applied
     assert (spec.entry_script, spec.models[0].name) == ("score.py", "iris")
-    assert names(parts, image="box") == names(parts, image="box:1") == ["boxed"]
+    assert parts.names(image="box") == parts.names(image="box:1") == ["boxed"]
     with pytest.raises(NotFound, match="image 'none:1'"):
         parts.serving.services.deploy(SPACE, NewService("unboxed", {**definition, "image_id": "none:1"}))
     parts.change("boxed", models=["iris:1"])
@@ -416,4 +225,4 @@ def test_images_bring_their_models_and_their_script(parts):
 def test_a_deployment_is_planned_without_being_made(parts):
     spec = parts.serving.blueprints.plan(SPACE, "package", {"models": ["iris:1"], "inference": parts.inference()})
     assert (spec.scorer, spec.models[0].name) == (Scorer.SCRIPT, "iris")
-    assert (names(parts), parts.host.applied) == ([], [])
+    assert (parts.names(), parts.host.applied) == ([], [])

@@ -10,7 +10,7 @@ from typing import Any
 from runyard.foundation import Foundation, lay_foundation
 from runyard.model.assets import Asset, AssetKind
 from runyard.services.secrets import Vault
-from runyard.services.web_services.web_services import NewService
+from runyard.services.web_services.web_services import NewService, Wanted
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings
 from runyard.wiring_web_services import Serving, build_serving
@@ -54,6 +54,9 @@ class Parts:
 
     def change(self, name: str = "iris-service", **changes: Any) -> Asset:
         return self.serving.services.change(SPACE, name, changes)
+
+    def names(self, **wanted: Any) -> list[str]:
+        return [service.name for service in self.serving.services.list(SPACE, Wanted(**wanted))]
 
     def record(self, name: str = "iris-service") -> dict[str, Any]:
         return self.serving.records.whole(self.serving.services.get(SPACE, name))
