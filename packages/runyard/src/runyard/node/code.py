@@ -16,7 +16,12 @@ _SMALL_BYTES = 1 << 20
 
 
 def place_files(
-    entries: Sequence[FileEntry], work: Path, blobs: BlobStore | None, connect: Callable[[], ServiceClient]
+    entries: Sequence[FileEntry],
+    work: Path,
+    blobs: BlobStore | None,
+    connect: Callable[[], ServiceClient],
+    *,
+    copy: Callable[[Path, Path], object] = shutil.copyfile,
 ) -> None:
     """Copy files into the run's folder: from this machine's disk where they lie there, else over the wire, several
     at once. Raises RunyardError.
@@ -32,7 +37,7 @@ def place_files(
         if source is None:
             missing.append((entry, target))
             continue
-        shutil.copyfile(source, target)
+        copy(source, target)
         os.chmod(target, entry.mode | 0o600)
     if missing:
         _fetch_all(missing, connect)

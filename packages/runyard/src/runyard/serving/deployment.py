@@ -1,5 +1,6 @@
 """From a spec to workers that are ready: the steps of one deployment, each with its own words when it fails."""
 
+import threading
 from asyncio import CancelledError, get_running_loop, shield, to_thread, wait
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -40,7 +41,8 @@ async def prepare(folder: ServiceFolder, spec: ServiceSpec, log: ServiceLog, tel
     """Its files, then its environment. What was prepared before is taken as it is. Raises DeploymentFailed."""
     tell("files")
     with failing_at("files"):
-        await in_thread(_lay, folder, spec)
+        given_up = threading.Event()
+        await in_thread(_lay, folder, spec, given_up, given_up=given_up)
     tell("environment")
     with failing_at("environment"):
         built = await in_thread(find_environment, folder.home, spec)
@@ -59,9 +61,9 @@ async def hold_environment(home: Path, revision: Revision) -> ExitStack:
     return held
 
 
-def _lay(folder: ServiceFolder, spec: ServiceSpec) -> None:
+def _lay(folder: ServiceFolder, spec: ServiceSpec, given_up: threading.Event) -> None:
     with explained(folder.root):
-        lay_files(folder, spec)
+        lay_files(folder, spec, given_up)
 
 
 def _finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -> Revision:
@@ -69,11 +71,14 @@ def _finish(folder: ServiceFolder, spec: ServiceSpec, built: BuiltEnvironment) -
         return finish(folder, spec, built)
 
 
-async def in_thread(act: Callable[..., _Result], *given: Any) -> _Result:
-    """Its result. When this is cancelled, the thread is waited for: it may be writing files."""
+async def in_thread(act: Callable[..., _Result], *given: Any, given_up: threading.Event | None = None) -> _Result:
+    """Its result. When this is cancelled, the thread is told by `given_up` and waited for: it may be writing files."""
     task = get_running_loop().create_task(to_thread(act, *given))
     try:
         return await shield(task)
     except CancelledError:
+        if given_up is not None:
+            given_up.set()
         await wait({task})
+        task.exception()  # nobody asks for it any more
         raise

@@ -14,6 +14,7 @@ from runyard.serving.record_json import from_json, to_json
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 _GONE = ".gone-"
+_LAID = re.compile(r"r([0-9]+)")
 _REVISION = re.compile(r"\.?r([0-9]+)(?:\.[^/]*)?")
 
 
@@ -39,6 +40,11 @@ class ServiceFolder:
 
     def revision(self, number: int) -> Path:
         return self.root / f"r{number}"
+
+    def newest_revision(self) -> Path | None:
+        """Of those whose files lie there."""
+        numbers = [int(found[1]) for name in os.listdir(self.root) if (found := _LAID.fullmatch(name))]
+        return self.revision(max(numbers)) if numbers else None
 
     def spec(self) -> ServiceSpec:
         """Raises NotFound, or InvalidArgument where the file is none of ours."""

@@ -4,18 +4,18 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
 
 from runyard.blobs.files import FileBlobStore
 from runyard.environments.durable import write_beside
-from runyard.errors import InvalidArgument, Json, NotFound
+from runyard.errors import InvalidArgument, Json
 from runyard.model.web_services import Scorer, ServedModel, ServiceSpec
-from runyard.node.code import place_files
 from runyard.ports.environments import BuiltEnvironment
 from runyard.serving.folder import ServiceFolder
+from runyard.serving.laying import FileLaying
 from runyard.serving.record_json import from_json, to_json
 
 _FACTS = "revision.json"
@@ -66,21 +66,20 @@ def find_revision(folder: ServiceFolder, number: int) -> Revision | None:
         return None
 
 
-def lay_files(folder: ServiceFolder, spec: ServiceSpec) -> None:
+def lay_files(folder: ServiceFolder, spec: ServiceSpec, given_up: threading.Event) -> None:
     """Bring the files of the spec's revision to its folder; nothing is done where they lie there already.
 
-    They are copies: a worker may write to them. Raises NotFound for a blob that is missing, OSError for a disk.
+    Raises NotFound for a blob that is missing, OSError for a disk, GivenUp.
     """
     if folder.revision(spec.revision).is_dir():
         return
     beside = Path(tempfile.mkdtemp(prefix=f".r{spec.revision}.", dir=folder.root))
     try:
-        blobs = FileBlobStore(folder.home / "blobs")
+        laying = FileLaying(FileBlobStore(folder.home / "blobs"), given_up)
         (beside / _APP).mkdir()
         (beside / _MODELS).mkdir()
-        place_files(spec.code, beside / _APP, blobs, _nowhere_else)
-        for model in spec.models:
-            place_files(model.files, beside / _MODELS / _folder_of(model), blobs, _nowhere_else)
+        laying.lay(spec.code, beside / _APP)
+        laying.lay_models(spec.models, beside, _MODELS, folder.newest_revision())
         _link_models(beside / _APP)
         os.rename(beside, folder.revision(spec.revision))
     finally:
@@ -138,20 +137,7 @@ def start_facts(folder: ServiceFolder, revision: Revision) -> Json:
     }
 
 
-def _folder_of(model: ServedModel) -> Path:
-    if not model.name or "/" in model.name or "\0" in model.name or model.name in (".", ".."):
-        raise InvalidArgument(f"{model.name!r} cannot be the name of a model.")
-    return Path(model.name, str(model.version))
-
-
 def _link_models(app: Path) -> None:
     """Older scripts look for azureml-models in their working folder."""
     if not os.path.lexists(app / _MODELS):
         os.symlink(f"../{_MODELS}", app / _MODELS)
-
-
-def _nowhere_else() -> NoReturn:
-    raise NotFound(
-        "Files of the web service are missing in the home folder.",
-        hint="Register the model again, or deploy the code again.",
-    )
