@@ -152,7 +152,7 @@ def test_a_mount_is_read_only_and_gone_afterwards(store):
     assert not place.exists()
 
 
-def test_a_mount_whose_process_was_killed_can_be_stopped(store):
+def test_a_mount_whose_process_was_killed_can_be_stopped(store, own_temporary_folder):
     context = Dataset.File.from_files((store, "it")).mount()
     context.start()
     place = Path(context.mount_point)
