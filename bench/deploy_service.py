@@ -20,7 +20,7 @@ from bench.serving.deploying import METHOD, deployed, labels, register_iris, scr
 from bench.serving.iris import PEERS, Iris, make_iris_for_peers
 from bench.serving.servers import THREADS, Kind, serving
 
-REPEATS, RARE = 7, 4
+REPEATS = 5
 ALL_OURS = "a script that imports nothing"
 BY_HAND = """
 import sys, joblib, sklearn
@@ -38,15 +38,16 @@ def measure() -> Iterator[Measurement]:
         subjects["floor"] = seconds_of(lambda python=_python(home): _by_hand(python, iris))
         for name, kind in PEERS.items():
             subjects[name] = _start(name, kind, iris, Path(folder, "peers"), reasons)
-        taken = interleaved(subjects, REPEATS, rarely=PEERS, rare=RARE)
+        taken = interleaved(subjects, REPEATS, rarely=PEERS, rare=REPEATS)
     own, floor = taken["ours"], taken["floor"]
     peers = {name: None if name in reasons else median(taken[name]) for name in PEERS}
     title = "deploy a registered scikit-learn model until its first answer"
     yield Measurement(title, median(own), "s", at_most(3, "s"), median(floor), spread_of(own), peers, reasons)
     beyond = [ours - by_hand for ours, by_hand in zip(own, floor, strict=True)]
-    bar = Bar("under 0.5 s", lambda value, _: value < 0.5)
-    title, also = f"{title}, beyond the model's own libraries", {f"{ALL_OURS} s": median(taken[ALL_OURS])}
-    yield Measurement(title, median(beyond), "s", bar, spread=spread_of(beyond), also=also)
+    alone = median(taken[ALL_OURS])
+    bar = Bar("under 0.5 s, and so is a script that imports nothing", lambda value, _: max(value, alone) < 0.5)
+    title, also = f"{title}, beyond the model's own libraries", {f"{ALL_OURS} s": alone}
+    yield Measurement(title, median(beyond), "s", bar, spread=abs(spread_of(beyond)), also=also)
 
 
 def _until_first_answer(home: Home, iris: Iris) -> Subject:

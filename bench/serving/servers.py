@@ -19,7 +19,7 @@ from bench.serving import trivial_server
 from bench.serving.load import HOST, Target
 
 SCRIPTS = REPOSITORY / "bench" / "peers" / "serving"
-START_SECONDS = 60
+START_SECONDS, END_SECONDS = 60, 1.5
 # One thread a process for whatever computes, for all of them alike.
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -151,7 +151,7 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:
-        process.wait(5)
+        process.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
         pass
     finally:
