@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from runyard.cli.deploy import made_name
-from runyard.cli.sample_input import sample_from
+from runyard.cli.web_services.deploy import made_name
+from runyard.cli.web_services.sample_input import sample_from
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runyard.model.web_services import ServiceType
-from runyard.planning.service_parameters import PARAMETERS
+from runyard.planning.web_services.service_parameters import PARAMETERS
 from tests.conftest import end_home
 from tests.docs.markdown import anchors, file_name, links, python_blocks
 

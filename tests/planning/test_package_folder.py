@@ -2,7 +2,7 @@ import json
 
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Scorer, ServedModel, ServiceSpec, ServiceType
-from runyard.planning.package_folder import package_texts
+from runyard.planning.web_services.package_folder import package_texts
 
 SPEC = ServiceSpec(
     id="1",

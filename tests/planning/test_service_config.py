@@ -2,7 +2,7 @@ import pytest
 
 from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceType
-from runyard.planning.service_config import (
+from runyard.planning.web_services.service_config import (
     THREAD_VARIABLES,
     Machine,
     asks_for_keys,
@@ -11,7 +11,7 @@ from runyard.planning.service_config import (
     checked_config,
     serving_of,
 )
-from runyard.planning.service_parameters import PARAMETERS, SECRETS, WITHOUT_EFFECT
+from runyard.planning.web_services.service_parameters import PARAMETERS, SECRETS, WITHOUT_EFFECT
 
 ACI, AKS, LOCAL = ServiceType.ACI, ServiceType.AKS, ServiceType.LOCAL
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"

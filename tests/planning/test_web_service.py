@@ -4,8 +4,8 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Listening, Scorer, ServedModel, ServiceType
 from runyard.planning.origin import Origin
-from runyard.planning.service_config import Machine, checked_config
-from runyard.planning.web_service import (
+from runyard.planning.web_services.service_config import Machine, checked_config
+from runyard.planning.web_services.web_service import (
     Credentials,
     DeployedModel,
     Deployment,

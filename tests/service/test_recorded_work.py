@@ -7,7 +7,7 @@ import pytest
 from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.foundation import SystemClock
 from runyard.model.assets import AssetKind
-from runyard.services.recorded_work import RecordedWork
+from runyard.services.model_work.recorded_work import RecordedWork
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.stores.sql import Stores, open_stores
 

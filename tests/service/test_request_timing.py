@@ -1,6 +1,6 @@
 import pytest
 
-from runyard.services.request_timing import Timed
+from runyard.services.model_work.request_timing import Timed
 
 
 def test_percentiles_are_of_what_was_measured() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from runyard.errors import Conflict, InvalidArgument
 from runyard.http.answers import to_json
-from runyard.planning.service_tokens import is_token_good
+from runyard.planning.web_services.service_tokens import is_token_good
 from tests.servers.certificates import make_certificate
 from tests.service.web_service_parts import SPACE, opened_parts
 

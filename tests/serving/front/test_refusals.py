@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from runyard.model.web_services import Admission, ServingLimits
-from runyard.planning.service_tokens import sign_token
+from runyard.planning.web_services.service_tokens import sign_token
 from runyard.serving.front.limits import ConnectionLimits
 from tests.serving.front.raw_client import ask, connected, request
 from tests.serving.front.serving import Front, a_spec, serving

@@ -34,24 +34,24 @@ from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
 from runyard.services.data.store_files import StoreFiles
-from runyard.services.dataset_lines import DatasetLines
 from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.kinds import EnvironmentKind, ImageKind, ModelKind
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
-from runyard.services.model_lineage import ModelLineages
+from runyard.services.model_work.dataset_lines import DatasetLines
+from runyard.services.model_work.packaging import Packages
+from runyard.services.model_work.profiling import Profiles
 from runyard.services.overview import Overviews
-from runyard.services.packaging import Packages
 from runyard.services.places import Places
-from runyard.services.profiling import Profiles
 from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
 from runyard.services.upkeep import Cache, Upkeep
+from runyard.services.web_services.model_lineage import ModelLineages
 from runyard.services.workspaces import Workspaces
 from runyard.serving.host import LocalServiceHost
 from runyard.settings import Settings

@@ -9,7 +9,7 @@ from runyard.environments.folder import EnvironmentFolder, key_of
 from runyard.foundation import Foundation
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.plan_json import environment_from_json
-from runyard.planning.service_config import Machine
+from runyard.planning.web_services.service_config import Machine
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.environments import Environments

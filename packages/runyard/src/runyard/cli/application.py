@@ -11,18 +11,16 @@ from runyard.cli import (
     compute,
     data,
     datastores,
-    deploy,
     doctor,
     environments,
-    profiles,
     runs,
     service,
-    services,
     storage,
     tensorboard,
 )
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
+from runyard.cli.web_services import deploy, profiles, services
 from runyard.errors import RunyardError
 
 HELP = """Train and serve models on this machine with code written for the Azure ML SDK v1.

@@ -6,7 +6,7 @@ import typer
 from runyard.cli.connection import WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.web_service import model_lineage
+from runyard.cli.web_services.web_service import model_lineage
 from runyard.cli.wording import local_time, size_in_words
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")

@@ -21,11 +21,10 @@ from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
 from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
-from runyard.services.model_lineage import ModelLineages
+from runyard.services.model_work.packaging import Packages
+from runyard.services.model_work.profiling import Profiles
 from runyard.services.notifier import Notifier
 from runyard.services.overview import Overviews
-from runyard.services.packaging import Packages
-from runyard.services.profiling import Profiles
 from runyard.services.ranks import Ranks
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
@@ -35,6 +34,7 @@ from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep
 from runyard.services.web_services.keeping import ServiceKeeper
 from runyard.services.web_services.keys import ServiceKeys
+from runyard.services.web_services.model_lineage import ModelLineages
 from runyard.services.web_services.records import ServiceRecords
 from runyard.services.web_services.web_services import WebServices
 from runyard.services.workspaces import Workspaces

@@ -12,9 +12,9 @@ from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
-from runyard.services.deployed_models import images_of, services_of
 from runyard.services.files import RunFiles
 from runyard.services.snapshots import checked_entries, require_blobs
+from runyard.services.web_services.deployed_models import images_of, services_of
 
 CURATED_PREFIX = "AzureML-"
 CHANGEABLE_OF_MODELS = frozenset(

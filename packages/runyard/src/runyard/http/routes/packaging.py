@@ -14,8 +14,8 @@ from runyard.http.fields import names, text
 from runyard.http.numbers import Whole
 from runyard.http.waiting import newer_record
 from runyard.http.zips import zipped
-from runyard.services.profiling import NewProfile
-from runyard.services.recorded_work import Recorded
+from runyard.services.model_work.profiling import NewProfile
+from runyard.services.model_work.recorded_work import Recorded
 
 router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
 

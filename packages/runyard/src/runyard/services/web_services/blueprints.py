@@ -9,9 +9,9 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.web_services import Listening, Scorer, ServiceSpec, ServiceType
 from runyard.planning.plan_json import environment_from_json
-from runyard.planning.service_config import Machine, Serving, checked_config
-from runyard.planning.service_parameters import SECRETS
-from runyard.planning.web_service import (
+from runyard.planning.web_services.service_config import Machine, Serving, checked_config
+from runyard.planning.web_services.service_parameters import SECRETS
+from runyard.planning.web_services.web_service import (
     Credentials,
     Deployment,
     Workplace,

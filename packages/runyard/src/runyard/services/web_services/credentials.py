@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.model.assets import Asset
-from runyard.planning.web_service import Credentials
+from runyard.planning.web_services.web_service import Credentials
 from runyard.services.secrets import Vault
 
 SECRET_KEY = "secret_id"

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.assets import Asset
-from runyard.planning.service_config import asks_for_keys, asks_for_tokens
-from runyard.planning.service_parameters import PARAMETERS
-from runyard.planning.service_tokens import sign_token
+from runyard.planning.web_services.service_config import asks_for_keys, asks_for_tokens
+from runyard.planning.web_services.service_parameters import PARAMETERS
+from runyard.planning.web_services.service_tokens import sign_token
 from runyard.services.web_services.blueprints import service_type
 from runyard.services.web_services.credentials import ServiceCredentials, new_key
 from runyard.services.web_services.web_services import WebServices

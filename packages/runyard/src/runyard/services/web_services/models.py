@@ -5,7 +5,7 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.web_services import ServedModel
 from runyard.planning.origin import Origin
-from runyard.planning.web_service import DeployedModel, file_entries
+from runyard.planning.web_services.web_service import DeployedModel, file_entries
 from runyard.ports.stores import AssetStore, RunStore
 
 MOST_MODELS = 100

@@ -14,8 +14,8 @@ from runyard.model.web_services import (
     ServiceType,
 )
 from runyard.planning.plan_json import environment_from_json
-from runyard.planning.service_config import asks_for_keys, asks_for_tokens
-from runyard.planning.web_service import SCORE, scoring_path
+from runyard.planning.web_services.service_config import asks_for_keys, asks_for_tokens
+from runyard.planning.web_services.web_service import SCORE, scoring_path
 from runyard.ports.serving import ServiceHost
 
 LockOf = Callable[[EnvironmentSpec], str]

@@ -5,8 +5,8 @@ from typing import Any
 from runyard.errors import AlreadyExists, Conflict, NotFound
 from runyard.model.assets import Asset
 from runyard.model.names import check_asset_name
-from runyard.planning.service_config import changed_config
-from runyard.planning.web_service import Credentials
+from runyard.planning.web_services.service_config import changed_config
+from runyard.planning.web_services.web_service import Credentials
 from runyard.ports.stores import AssetStore
 from runyard.services.kinds import added_properties
 from runyard.services.web_services.blueprints import Blueprints, Body, Draft, service_type

@@ -7,7 +7,7 @@ from typing import Any
 from runyard.errors import EngineError, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.web_services import ServiceSpec
-from runyard.planning.web_service import Credentials, needs_new_workers
+from runyard.planning.web_services.web_service import Credentials, needs_new_workers
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.web_services.blueprints import Blueprints, Body

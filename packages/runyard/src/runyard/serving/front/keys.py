@@ -2,7 +2,7 @@ import hmac
 import time
 
 from runyard.model.web_services import ServiceSpec
-from runyard.planning.service_tokens import is_token_good
+from runyard.planning.web_services.service_tokens import is_token_good
 from runyard.serving.dispatch.request import Refusal
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import Service, ServiceError, WorkspaceOption, connect, quoted
-from runyard.cli.deployment_progress import show_deployment
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption
-from runyard.cli.web_service import WebService
+from runyard.cli.web_services.deployment_progress import show_deployment
+from runyard.cli.web_services.web_service import WebService
 from runyard.model.web_services import ServiceType
 
 LONGEST_NAME = 32

@@ -7,7 +7,7 @@ from runyard.model.runs import RunId, RunRecord
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.assets import Assets
 from runyard.services.data.lineage import Lineage
-from runyard.services.deployed_models import services_of
+from runyard.services.web_services.deployed_models import services_of
 
 
 @dataclass(frozen=True)

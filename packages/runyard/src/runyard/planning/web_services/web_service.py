@@ -11,9 +11,9 @@ from runyard.model.names import check_relative_path
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Admission, Listening, Scorer, ServedModel, ServiceSpec, ServiceType
 from runyard.planning.origin import Origin
-from runyard.planning.service_config import Machine, Serving, serving_of
 from runyard.planning.serving_environment import no_code_environment, script_environment
 from runyard.planning.variables import submitter_variables, user_variables
+from runyard.planning.web_services.service_config import Machine, Serving, serving_of
 
 SCORE = "/score"
 

@@ -12,12 +12,12 @@ from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry
 from runyard.model.web_services import ServiceSpec
 from runyard.node.sdk_folder import ensure_sdk_folder
-from runyard.planning.package_folder import APP, MODELS, SDK, package_texts
+from runyard.planning.web_services.package_folder import APP, MODELS, SDK, package_texts
 from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore
-from runyard.services.recorded_work import Recorded, RecordedWork, Say
+from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Say
 from runyard.services.workspaces import Workspaces
 
 Plan = Callable[[str, str, Mapping[str, Any]], ServiceSpec]

@@ -12,9 +12,9 @@ from runyard.model.web_services import Admission, ObservedService, ServiceSpec
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.cpu_watch import CpuWatch, Used
-from runyard.services.packaging import Plan
-from runyard.services.recorded_work import Recorded, RecordedWork, Say
-from runyard.services.request_timing import Timed, send_in_turn
+from runyard.services.model_work.packaging import Plan
+from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Say
+from runyard.services.model_work.request_timing import Timed, send_in_turn
 from runyard.services.workspaces import Workspaces
 
 SampleLines = Callable[[str, str], Iterator[bytes]]

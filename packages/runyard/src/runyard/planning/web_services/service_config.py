@@ -7,7 +7,7 @@ from typing import Any
 
 from runyard.errors import InvalidArgument
 from runyard.model.web_services import Scale, ServiceType, ServingLimits
-from runyard.planning.service_parameters import MOST_REPLICAS, MOST_SECONDS, checked_parameters
+from runyard.planning.web_services.service_parameters import MOST_REPLICAS, MOST_SECONDS, checked_parameters
 
 GB = 1 << 30
 AKS_SCORING_MS, AKS_WAIT_MS, AKS_MOST_REPLICAS = 60_000, 500, 10

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
-from runyard.cli.deploy import inference_of, submitter, versioned
-from runyard.cli.deployment_progress import print_failure
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
+from runyard.cli.web_services.deploy import inference_of, submitter, versioned
+from runyard.cli.web_services.deployment_progress import print_failure
 from runyard.cli.wording import seconds_in_words, size_in_words
 
 LONGEST_WAIT_SECONDS = 30

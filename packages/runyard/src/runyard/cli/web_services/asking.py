@@ -11,8 +11,8 @@ import typer
 from runyard.cli.connection import WorkspaceOption
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_json
-from runyard.cli.sample_input import sample_from
-from runyard.cli.web_service import NameArgument, Record, WebService, open_web_service
+from runyard.cli.web_services.sample_input import sample_from
+from runyard.cli.web_services.web_service import NameArgument, Record, WebService, open_web_service
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection

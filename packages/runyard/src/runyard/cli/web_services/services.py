@@ -5,9 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.asking import ask_once
 from runyard.cli.connection import ServiceError, WorkspaceOption, connect
-from runyard.cli.deployment_progress import curl_line
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import (
     Format,
@@ -18,7 +16,9 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
-from runyard.cli.web_service import NameArgument, Record, has_ended, has_failed, open_web_service
+from runyard.cli.web_services.asking import ask_once
+from runyard.cli.web_services.deployment_progress import curl_line
+from runyard.cli.web_services.web_service import NameArgument, Record, has_ended, has_failed, open_web_service
 from runyard.cli.wording import lineage_in_words, local_time, seconds_in_words, size_in_words
 
 HELP = """Web services: models that answer over HTTP. `runyard deploy` makes one."""

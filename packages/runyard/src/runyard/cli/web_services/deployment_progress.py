@@ -10,7 +10,7 @@ import typer
 
 from runyard.cli.exits import Exit
 from runyard.cli.output import Format, print_fields, print_json
-from runyard.cli.web_service import Record, WebService, has_ended, has_failed
+from runyard.cli.web_services.web_service import Record, WebService, has_ended, has_failed
 
 STEPS = {
     "files": "laying out code and models",
@@ -53,7 +53,7 @@ def curl_line(record: Record) -> str:
     """What to paste into a shell. The key comes from a command: it stays out of the shell's history."""
     from json import dumps
 
-    from runyard.cli.sample_input import sample_from
+    from runyard.cli.web_services.sample_input import sample_from
 
     sample = sample_from(record.get("schema") or {})
     body = '{"data": ...}' if sample is None else dumps(sample, ensure_ascii=False)
