@@ -1,3 +1,4 @@
+import contextlib
 import json
 import re
 import socket
@@ -10,6 +11,7 @@ import pytest
 from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceSpec, ServiceState
 from runyard.serving.front.endpoint import open_port
+from runyard.serving.front.limits import ConnectionLimits
 from tests.servers.certificates import Certificate, make_certificate
 from tests.serving.front.raw_client import SECONDS, RawClient, ask, connected, request
 from tests.serving.front.serving import Front, a_spec, serving
@@ -64,6 +66,30 @@ def test_a_port_speaks_tls_with_its_certificate(tmp_path: Path) -> None:
         client.send(request(Content_Length=str(200 << 20)))
         assert client.read().status == 413
         client.close()
+
+
+def test_clients_that_do_not_shake_hands_count_and_are_turned_away(tmp_path: Path) -> None:
+    made = make_certificate(tmp_path / "pem", "localhost")
+    limits = ConnectionLimits(connections=3, handshake_seconds=0.5)
+    with serving(tmp_path, spec=with_tls(made), limits=limits) as front, contextlib.ExitStack() as opened:
+        silent = [opened.enter_context(connected(front.port)) for _ in range(3)]
+        front.wait_until(lambda: front.connections == 3)
+        with pytest.raises((ssl.SSLError, ConnectionResetError)):
+            over_tls(front.port, made)
+        assert all(client.is_closed() for client in silent)
+        front.wait_until(lambda: front.connections == 0)
+        talking = [over_tls(front.port, made) for _ in range(3)]
+        assert [client.ask(request(body=b"1")).status for client in talking] == [200, 200, 200]
+        for client in talking:
+            client.close()
+
+
+def test_what_is_no_tls_is_let_go(tmp_path: Path) -> None:
+    made = make_certificate(tmp_path / "pem", "localhost")
+    with serving(tmp_path, spec=with_tls(made)) as front, connected(front.port) as client:
+        client.send(request("GET", "/"))
+        client.read_rest()
+        front.wait_until(lambda: front.connections == 0)
 
 
 def test_a_certificate_can_be_put_in_and_replaced_while_the_port_stays(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, Json, NotFound
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.serving.control import listen
+from runyard.serving.descriptors import take_all
 from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
 from runyard.serving.hosted_service import HostedService
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
@@ -41,6 +42,7 @@ def main(home: Path, ready_fd: int | None) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_GATEWAY
+    take_all()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(Gateway(home, ready_fd).serve())
     return 0

@@ -8,11 +8,18 @@ class Member(Protocol):
     def abort(self) -> None: ...
 
 
+class Places:
+    """How many connections a process may hold, whichever ports they came by."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.taken = most, 0
+
+
 class Crowd:
     """The open connections of a port, looked at once in a while."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, places: Places) -> None:
+        self._most, self._places = most, places
         self._members: set[Member] = set()
         self.emptied = asyncio.Event()
         self.emptied.set()
@@ -24,14 +31,17 @@ class Crowd:
 
     def enter(self, member: Member) -> bool:
         """False when there are too many."""
-        if len(self._members) >= self._most:
+        if len(self._members) >= self._most or self._places.taken >= self._places.most:
             return False
+        self._places.taken += 1
         self._members.add(member)
         self.emptied.clear()
         return True
 
     def leave(self, member: Member) -> None:
-        self._members.discard(member)
+        if member in self._members:
+            self._members.remove(member)
+            self._places.taken -= 1
         if not self._members:
             self.emptied.set()
 

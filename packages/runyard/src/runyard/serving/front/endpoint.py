@@ -10,6 +10,7 @@ from runyard.serving.front.connection import Connection
 from runyard.serving.front.limits import ConnectionLimits, limits_here
 from runyard.serving.front.listening import BACKLOG, listen, tls_context
 from runyard.serving.front.reception import Reception
+from runyard.serving.front.tls_listener import TlsListener
 
 _ADDRESS = ("host", "certificate", "private_key")
 
@@ -31,7 +32,7 @@ class Endpoint:
         self._spec, self._limits = spec, limits
         self._reception = Reception(spec, dispatcher, limits)
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
         self._bell: asyncio.TimerHandle | None = None
         self.port = 0
 
@@ -74,14 +75,14 @@ class Endpoint:
     async def _open(self, port: int) -> None:
         context = tls_context(self._spec)
         opened = listen(self._spec, port)
-        self._server = await self._loop.create_server(
-            lambda: Connection(self._reception),
-            sock=opened,
-            ssl=context,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=self._limits.handshake_seconds if context else None,
-        )
-        self.port = opened.getsockname()[1]
+        bound = opened.getsockname()[1]
+        if context is not None:
+            self._server = TlsListener(opened, context, self._reception)
+        else:
+            self._server = await self._loop.create_server(
+                lambda: Connection(self._reception), sock=opened, backlog=BACKLOG
+            )
+        self.port = bound
         if self._bell is None:
             self._look()
 

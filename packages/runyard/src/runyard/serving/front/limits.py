@@ -1,5 +1,8 @@
 import resource
 from dataclasses import dataclass
+from functools import cache
+
+from runyard.serving.front.crowd import Places
 
 _MOST_CONNECTIONS = 4000
 
@@ -33,6 +36,11 @@ class ConnectionLimits:
 
 
 def limits_here() -> ConnectionLimits:
-    """Half of the files that this process may open are left to everything else."""
-    most = min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-    return ConnectionLimits(connections=most)
+    """No port takes all that there is for all of them."""
+    return ConnectionLimits(connections=min(_MOST_CONNECTIONS, places_here().most * 2 // 3))
+
+
+@cache
+def places_here() -> Places:
+    """A quarter of the files that this process may open is left to everything else."""
+    return Places(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)

@@ -10,7 +10,7 @@ from runyard.serving.front.cross_origin import CrossOrigin
 from runyard.serving.front.crowd import Crowd
 from runyard.serving.front.hosts import KnownHosts
 from runyard.serving.front.keys import KeyCheck
-from runyard.serving.front.limits import ConnectionLimits
+from runyard.serving.front.limits import ConnectionLimits, places_here
 from runyard.serving.front.routes import Kind, Route, Routes, Target
 from runyard_sdk.scoring import openapi
 
@@ -22,7 +22,7 @@ _SOME_BODY = ("POST", "PUT", "PATCH")
 class Reception:
     def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
         self.dispatcher, self.limits = dispatcher, limits
-        self.crowd = Crowd(limits.connections)
+        self.crowd = Crowd(limits.connections, places_here())
         self.ids = RequestIds()
         self.is_closing = False
         self._state, self._problem = ServiceState.TRANSITIONING, ""

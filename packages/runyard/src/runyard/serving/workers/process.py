@@ -11,6 +11,7 @@ from subprocess import DEVNULL, Popen
 from runyard.model.web_services import ServiceTrouble
 from runyard.node.processes import die_with_parent, out_of_memory_kills, prefer_for_out_of_memory
 from runyard.node.stacks import stack_of
+from runyard.serving.descriptors import have_the_usual
 from runyard.serving.folder import ServiceFolder
 from runyard.serving.log_file import ServiceLog
 from runyard.serving.revision import Revision, app_root, start_facts
@@ -24,6 +25,11 @@ _EOF_SECONDS = 0.5
 _EXIT_SECONDS = 2.0
 _LAST_LINES = 30
 _numbers = itertools.count(1)
+
+
+def _begin_life(parent: int) -> None:
+    die_with_parent(parent)
+    have_the_usual()
 
 
 class WorkerFailed(Exception):
@@ -140,7 +146,7 @@ class WorkerProcess:
             env=worker_variables(self._folder, self._revision, self._sdk, self.name),
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
-            preexec_fn=partial(die_with_parent, os.getpid()),
+            preexec_fn=partial(_begin_life, os.getpid()),
         )
 
     async def _live(self, ours: socket.socket) -> None:
