@@ -1,8 +1,12 @@
 """Models with a scoring script, as a client of the wire sends them; they run on the interpreter of the tests."""
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
+from runyard.environments.uv import UvEnvironments
+from runyard.planning.serving_environment import no_code_environment
 from tests.wire_client import WireClient
 
 SCORE = """
@@ -36,6 +40,20 @@ def inference(client: WireClient, script: str = SCORE, python: str = sys.executa
             "environmentVariables": {"GREETING": "ahoj"},
         },
     }
+
+
+def registered_without_code(client: WireClient, name: str, content: bytes) -> str:
+    """The id of a model of scikit-learn."""
+    files = [["model.joblib", client.put_blob(content), len(content), 0o644]]
+    body = {"files": files, "framework": "ScikitLearn"}
+    model = client.post(f"{client.here}/assets/models", {"name": name, "body": body})
+    return f"{model['name']}:{model['version']}"
+
+
+def scikit_learn_python(home: str) -> str:
+    """The interpreter of the environment in which models of scikit-learn are served; it is built where it is not."""
+    _, environment = no_code_environment("ScikitLearn", None, gpu_present=False)
+    return UvEnvironments(Path(home, "environments"), os.environ).ensure(environment, print).python
 
 
 def submitter() -> dict[str, Any]:

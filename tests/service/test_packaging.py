@@ -1,6 +1,5 @@
 import io
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -12,9 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from runyard.environments.uv import UvEnvironments
-from runyard.planning.serving_environment import no_code_environment
-from tests.service.scoring_models import inference, registered, submitter
+from tests.service.scoring_models import inference, registered, registered_without_code, scikit_learn_python, submitter
 from tests.wire_client import WireClient
 
 IRIS = """
@@ -63,14 +60,10 @@ def test_a_package_answers_by_itself(folder: Path) -> None:
 
 
 def test_a_package_without_code_answers_by_itself(client: WireClient, service: dict[str, Any], tmp_path: Path) -> None:
-    _, environment = no_code_environment("ScikitLearn", None, gpu_present=False)
-    environments = UvEnvironments(Path(service["home"]) / "environments", os.environ)
-    python = environments.ensure(environment, print).python
+    python = scikit_learn_python(service["home"])
     subprocess.run([python, "-c", IRIS], cwd=tmp_path, check=True, timeout=60)
-    content = (tmp_path / "model.joblib").read_bytes()
-    files = [["model.joblib", client.put_blob(content), len(content), 0o644]]
-    client.post(f"{client.here}/assets/models", {"name": "line", "body": {"files": files, "framework": "ScikitLearn"}})
-    folder = unpacked(client, made(client, models=["line:1"], inference=None), tmp_path / "package")
+    model = registered_without_code(client, "line", (tmp_path / "model.joblib").read_bytes())
+    folder = unpacked(client, made(client, models=[model], inference=None), tmp_path / "package")
     assert "scikit-learn==" in (folder / "requirements.txt").read_text(encoding="utf-8")
     question = b'{"data": [[0.5], [9.5]], "method": "predict"}'
     with served(folder, python) as address, urlopen(address, question, timeout=60) as answer:
