@@ -1,6 +1,7 @@
 """A new revision beside the old one: whoever asks meanwhile does not notice, whether it is good or bad."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -73,6 +74,25 @@ def test_an_update_to_another_port_moves_it(hosting: Hosting) -> None:
     moved = hosting.deploy(hosting.changed(spec, answering("there"), port=other.port))
     assert moved.port == other.port != first.port
     assert ask(moved.port) == (200, "there")
+
+
+def test_the_new_revision_alone_answers_from_the_moment_it_is_said_to(hosting: Hosting) -> None:
+    """Also while the old port is still open for a request that goes on there."""
+    wait = "open('begun', 'w').close()\n    while not os.path.exists('../go'): time.sleep(0.01)"
+    hanging = f"import os, time\ndef init(): pass\ndef run(body):\n    {wait}\n    return 'old'\n"
+    spec = hosting.spec(hanging, scale=Scale(least=2, most=2))
+    first = hosting.deploy(spec)
+    hosting.until(spec, lambda seen: seen.replicas == 2)
+    other = hosting.deploy(hosting.spec())
+    hosting.host.remove("id-service-2")
+    folder = hosting.home / "services" / spec.id / "r1"
+    with ThreadPoolExecutor(1) as pool:
+        going_on = pool.submit(ask, first.port)
+        eventually((folder / "azureml-app" / "begun").exists, "the request")
+        moved = hosting.deploy(hosting.changed(spec, answering("new"), port=other.port))
+        assert [ask(moved.port) for _ in range(20)] == [(200, "new")] * 20
+        (folder / "go").touch()
+        assert going_on.result() == (200, "old")
 
 
 def test_a_failed_move_to_another_port_leaves_the_old_one_open(hosting: Hosting) -> None:

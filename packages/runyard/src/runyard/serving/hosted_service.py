@@ -14,7 +14,7 @@ from runyard.serving.observation import Observation
 from runyard.serving.port import ServicePort
 from runyard.serving.revision import Revision, as_served, find_revision
 from runyard.serving.workers.process import WorkerFailed, WorkerProcess
-from runyard.serving.workers.replicas import ReplicaSet
+from runyard.serving.workers.replicas import DRAIN_SECONDS, ReplicaSet
 from runyard.serving.workers.tree import kill_service_trees
 
 _REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
@@ -204,6 +204,8 @@ class HostedService:
         self.active, self._fresh, self._held, self._outage = fresh, None, held, None
         self._is_over()
         fresh.join(self.dispatcher)
+        if old is not None:
+            old.retire()
         self._retire_soon(old, old_held, self._port.move())
         self.log.say(f"Revision {fresh.revision.number} answers on port {self._port.number}.")
         self.publish()
@@ -220,10 +222,11 @@ class HostedService:
             task.add_done_callback(self._retiring.discard)
 
     async def _retire(self, old: ReplicaSet | None, held: ExitStack, endpoint: Endpoint | None) -> None:
-        if endpoint is not None:
-            await endpoint.close()
-        if old is not None:
-            await old.stop()
+        async with asyncio.TaskGroup() as leaving:
+            if endpoint is not None:
+                leaving.create_task(endpoint.close(DRAIN_SECONDS))
+            if old is not None:
+                leaving.create_task(old.stop())
         held.close()
         await self._tidy()
 

@@ -66,11 +66,13 @@ class Endpoint:
         self._reception.is_closing = True
         crowd = self._reception.crowd
         crowd.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(crowd.emptied.wait(), grace_seconds)
-        crowd.abort()
-        if self._bell is not None:
-            self._bell.cancel()
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(crowd.emptied.wait(), grace_seconds)
+        finally:
+            crowd.abort()
+            if self._bell is not None:
+                self._bell.cancel()
 
     async def _open(self, port: int) -> None:
         context = tls_context(self._spec)

@@ -75,6 +75,13 @@ class Replica:
         if self.is_ready and self.worker is not None:
             dispatcher.join(self.worker.link)
 
+    def retire(self) -> None:
+        """From now on its worker gets nothing new."""
+        if self.dispatcher is not None and self.is_ready and self.worker is not None:
+            self.dispatcher.retire(self.worker.link)
+        else:
+            self.dispatcher = None  # one that becomes ready now comes too late
+
     async def stop(self, drain_seconds: float) -> None:
         """Take nothing new, answer what was taken, then end. Returns when no process of it is left."""
         self._is_stopping = True

@@ -11,7 +11,7 @@ from runyard.serving.worker_link import WorkerFacts
 from runyard.serving.workers.process import WorkerProcess
 from runyard.serving.workers.replica import Replica, first_start
 
-_DRAIN_SECONDS = 60.0
+DRAIN_SECONDS = 60.0
 Changed = Callable[[ServiceTrouble | None], None]
 
 
@@ -64,7 +64,7 @@ class ReplicaSet:
                 replica.join(self._dispatcher)
             self._replicas.append(replica)
         surplus, self._replicas = self._replicas[count:], self._replicas[:count]
-        self._dismiss(surplus, _DRAIN_SECONDS)
+        self._dismiss(surplus, DRAIN_SECONDS)
 
     async def wait_for(self, count: int, seconds: float) -> None:
         """Until so many are ready, one was lost, or the time is over."""
@@ -84,7 +84,12 @@ class ReplicaSet:
         for replica in self._replicas:
             replica.join(dispatcher)
 
-    async def stop(self, *, drain_seconds: float = _DRAIN_SECONDS) -> None:
+    def retire(self) -> None:
+        """Nothing new goes to them from now on; `stop` is to follow."""
+        for replica in self._replicas:
+            replica.retire()
+
+    async def stop(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Answer what was taken, then end. Returns when no process is left."""
         leaving, self._replicas = self._replicas, []
         self._dismiss(leaving, drain_seconds)
