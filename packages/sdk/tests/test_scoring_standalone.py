@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,14 @@ class Standalone(unittest.TestCase):
         self.assertEqual(self.ask("PUT", "/score", "{}")[0], 405)
         self.assertEqual(self.ask("POST", "/score", b"\xff")[0], 400)
         self.assertEqual(self.ask("POST", "/score", b"", **{"Content-Length": str(200 << 20)})[0], 413)
+
+    def test_refuses_a_length_that_two_readers_would_read_differently(self):
+        self.serve()
+        for lengths in ((b"2", b"3"), (b"\xb2",), (b"+2",), (b"",)):
+            with socket.create_connection(("127.0.0.1", self.connection.port), 20) as client:
+                lines = b"".join(b"Content-Length: %s\r\n" % length for length in lengths)
+                client.sendall(b"POST /score HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n{} ")
+                self.assertIn(b" 400 ", client.recv(1000).splitlines()[0])
 
     def test_ends_when_told_to(self):
         self.serve()

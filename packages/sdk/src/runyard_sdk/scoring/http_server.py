@@ -1,4 +1,5 @@
 import json
+import re
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from queue import Queue
 from socketserver import ThreadingMixIn
@@ -11,6 +12,7 @@ from runyard_sdk.scoring.openapi import document
 
 LARGEST_BODY = 100 << 20
 SECONDS_FOR_A_SLOW_CLIENT = 60
+_NUMBER = re.compile(r"[0-9]+\Z")
 
 
 class ScoringServer(ThreadingMixIn, HTTPServer):
@@ -74,9 +76,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self):
         if self.headers.get("Transfer-Encoding"):
             raise Refused(411, "Send the body with a Content-Length.")
-        length = self.headers.get("Content-Length") or "0"
-        if not length.isdigit():
-            raise Refused(400, "Content-Length must be a number, got %r." % length)
+        lengths = set(self.headers.get_all("Content-Length") or ["0"])
+        length = lengths.pop()
+        if lengths or not _NUMBER.match(length):
+            raise Refused(400, "Content-Length must be one number, got %r." % ", ".join([length] + sorted(lengths)))
         if int(length) > LARGEST_BODY:
             raise Refused(413, "The body has %s bytes; at most %d are taken." % (length, LARGEST_BODY))
         return self.rfile.read(int(length))
