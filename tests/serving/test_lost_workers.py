@@ -1,5 +1,6 @@
 """Workers that are killed, crash, hang, eat memory or fail to come back."""
 
+import json
 import os
 import signal
 import threading
@@ -43,6 +44,17 @@ def test_a_killed_worker_is_replaced(hosting: Hosting) -> None:
     assert ask(seen.port) == (200, fresh[0])
     assert "SIGKILL" in hosting.log(spec)
     assert hosting.host.metrics(spec.id)["replicas"][0]["restarts"] == 1
+
+
+def test_a_worker_that_cannot_be_started_at_all_says_why(hosting: Hosting) -> None:
+    """Somebody has been at the files of a web service."""
+    seen = hosting.deploy(spec := hosting.spec())
+    os.kill(hosting.gateway(), signal.SIGKILL)
+    facts = hosting.home / "services" / spec.id / "r1" / "revision.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "variables": {"ODD": "a\0b"}}))
+    hosting.host.revive()
+    seen = hosting.until(spec, lambda seen: seen.trouble is not None and "ValueError" in seen.trouble.problem)
+    assert seen.state is ServiceState.UNHEALTHY
 
 
 def test_killed_under_load_only_what_was_begun_is_answered_502(hosting: Hosting) -> None:

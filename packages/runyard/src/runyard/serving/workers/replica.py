@@ -11,6 +11,7 @@ from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GOOD_SECONDS = 60.0
 _EXIT_SECONDS = 5.0
+_AGAIN = "Deploy again, so that its files and its environment are made anew."
 
 MakeWorker = Callable[[], WorkerProcess]
 
@@ -126,12 +127,14 @@ class Replica:
             return failure.trouble
         except OSError as error:
             return _not_started(error)
+        except Exception as error:  # whatever it is, it is told, and tried again
+            return ServiceTrouble(f"A worker could not be started: {type(error).__name__}: {error}.", _AGAIN, "init")
         return ServiceTrouble(cause, "Another worker is being started.", "running", "", self.worker.last_lines())
 
 
 def _not_started(error: OSError) -> ServiceTrouble:
     return ServiceTrouble(
         f"A worker could not be started: {error.strerror or error}.",
-        "Deploy again, so that its files and its environment are made anew.",
+        _AGAIN,
         "init",
     )
