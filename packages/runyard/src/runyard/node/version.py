@@ -17,8 +17,8 @@ def version_of(packages: Iterable[str]) -> str:
     """Differs whenever these parts of `runyard`, or the SDK, differ."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for folder in packages:
-        for file in sorted((package / folder).rglob("*.py")):
+    for part in packages:
+        for file in [package / part] if part.endswith(".py") else sorted((package / part).rglob("*.py")):
             digest.update(f"{file.relative_to(package)} {file.stat().st_mtime_ns}\n".encode())
     digest.update(sdk_digest().encode())
     return f"{VERSION}+{digest.hexdigest()[:12]}"

@@ -1,6 +1,16 @@
 from runyard.node.version import version_of
 
-_PACKAGES = ("serving", "node", "environments", "blobs", "planning", "model")
+_PACKAGES = (
+    "serving",
+    "node",
+    "environments",
+    "blobs",
+    "planning",
+    "model",
+    "ports",
+    "errors.py",
+    "listen_settings.py",
+)
 
 
 def gateway_version() -> str:
