@@ -111,6 +111,8 @@ class Front:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self.workers: list[Worker] = []
+        self.said: list[str] = []
+        """Lines for the log."""
         self.dispatcher: Dispatcher
         self.endpoint: Endpoint
 
@@ -152,7 +154,7 @@ class Front:
     def start(self, spec: ServiceSpec, limits: ConnectionLimits | None, workers: int) -> None:
         async def open_it() -> None:
             self.dispatcher = Dispatcher(spec.limits)
-            self.endpoint = await open_port(spec, 0, self.dispatcher, limits=limits)
+            self.endpoint = await open_port(spec, 0, self.dispatcher, self.said.append, limits=limits)
             self.endpoint.set_health(ServiceState.HEALTHY)
 
         self._thread.start()

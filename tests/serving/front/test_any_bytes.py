@@ -90,7 +90,7 @@ async def heard(pieces: list[bytes]) -> bytes:
     link = EchoLink()
     link.facts = link.facts and type(link.facts)(pid=1, methods=("GET", "POST"))
     dispatcher.join(link)
-    connection = Connection(Reception(a_spec(), dispatcher, ConnectionLimits()))
+    connection = Connection(Reception(a_spec(), dispatcher, print, ConnectionLimits()))
     connection.connection_made(transport)
     for piece in pieces:
         if not transport.is_closing():

@@ -43,6 +43,16 @@ def test_a_worker_that_dies_takes_its_request_with_it_and_no_other(tmp_path: Pat
         assert waiting.read().json == "waiting"
 
 
+def test_the_log_has_the_id_of_each_request_that_failed(tmp_path: Path) -> None:
+    with serving(tmp_path, workers=2) as front:
+        for number, order in enumerate(({"do": "fail"}, {"do": "count"}, {"do": "die"})):
+            ask(front.port, body=json.dumps(order).encode(), x_ms_request_id=f"mine-{number}")
+        ask(front.port, path="/nowhere", x_ms_request_id="mine-3")
+        failed, died = front.said
+    assert failed == 'Request mine-0 was answered with 500: {"message": "ValueError: the script said no"}'
+    assert died.startswith("Request mine-2 was answered with 502: The worker was lost")
+
+
 def test_a_crash_in_the_script_is_answered_502(tmp_path: Path) -> None:
     with serving(tmp_path, workers=2) as front:
         reply = ask(front.port, body=b'{"do": "die"}')

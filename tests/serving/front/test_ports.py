@@ -29,7 +29,7 @@ def over_tls(port: int, made: Certificate) -> RawClient:
 
 def opening(front: Front, port: int, **facts: str) -> InvalidArgument:
     with pytest.raises(InvalidArgument) as refused:
-        front.on_loop(lambda: open_port(a_spec(**facts), port, front.dispatcher))
+        front.on_loop(lambda: open_port(a_spec(**facts), port, front.dispatcher, front.said.append))
     return refused.value
 
 

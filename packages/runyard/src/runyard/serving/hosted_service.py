@@ -40,7 +40,7 @@ class HostedService:
         self._held = ExitStack()
         self._files = asyncio.Lock()
         """Held while files of a revision are laid out, or removed."""
-        self._port = ServicePort(folder.home, self.dispatcher)
+        self._port = ServicePort(folder.home, self.dispatcher, self.log.say)
         self._may_move = True
         """Whether a port that the spec names is to be had: a revision that is not ready yet leaves it where it was."""
         self._deploying: asyncio.Task[None] | None = None

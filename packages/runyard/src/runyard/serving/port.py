@@ -10,6 +10,7 @@ from runyard.model.web_services import ServiceSpec, ServiceState
 from runyard.node.ports import HeldPorts, stranger_on
 from runyard.serving.dispatch import Dispatcher
 from runyard.serving.front.endpoint import Endpoint, open_port
+from runyard.serving.front.reception import Say
 
 MakeSpec = Callable[[], ServiceSpec]
 """Asked when it is its turn: a spec may change while something else is waited for."""
@@ -18,8 +19,8 @@ MakeSpec = Callable[[], ServiceSpec]
 class ServicePort:
     """The open port of a web service. While it moves, the next one is open beside it, and both answer."""
 
-    def __init__(self, home: Path, dispatcher: Dispatcher) -> None:
-        self._home, self._dispatcher = home, dispatcher
+    def __init__(self, home: Path, dispatcher: Dispatcher, say: Say) -> None:
+        self._home, self._dispatcher, self._say = home, dispatcher, say
         self._endpoint: Endpoint | None = None
         self._next: Endpoint | None = None
         self._turn = asyncio.Lock()
@@ -36,7 +37,7 @@ class ServicePort:
             wanted = spec()
             if self.number and wanted.port in (0, self.number):
                 return
-            opened = await _opened(wanted, wanted.port or known_port or _free_port(self._home), self._dispatcher)
+            opened = await self._opened(wanted, wanted.port or known_port or _free_port(self._home))
             if self._endpoint is None:
                 self._endpoint = opened
             else:
@@ -72,15 +73,14 @@ class ServicePort:
         if endpoint is not None:
             await endpoint.close(grace_seconds)
 
-
-async def _opened(spec: ServiceSpec, port: int, dispatcher: Dispatcher) -> Endpoint:
-    try:
-        return await open_port(spec, port, dispatcher)
-    except InvalidArgument as error:
-        holder = stranger_on((port,), "")
-        if holder is None:
-            raise
-        raise InvalidArgument(f"{error.problem} {str(holder).capitalize()} has it.", hint=error.hint) from None
+    async def _opened(self, spec: ServiceSpec, port: int) -> Endpoint:
+        try:
+            return await open_port(spec, port, self._dispatcher, self._say)
+        except InvalidArgument as error:
+            holder = stranger_on((port,), "")
+            if holder is None:
+                raise
+            raise InvalidArgument(f"{error.problem} {str(holder).capitalize()} has it.", hint=error.hint) from None
 
 
 def _free_port(home: Path) -> int:

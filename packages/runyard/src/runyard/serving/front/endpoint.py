@@ -9,18 +9,20 @@ from runyard.serving.dispatch import Dispatcher
 from runyard.serving.front.connection import Connection
 from runyard.serving.front.limits import ConnectionLimits, limits_here
 from runyard.serving.front.listening import BACKLOG, listen, tls_context
-from runyard.serving.front.reception import Reception
+from runyard.serving.front.reception import Reception, Say
 from runyard.serving.front.tls_listener import TlsListener
 
 _ADDRESS = ("host", "certificate", "private_key")
 
 
 async def open_port(
-    spec: ServiceSpec, port: int, dispatcher: Dispatcher, *, limits: ConnectionLimits | None = None
+    spec: ServiceSpec, port: int, dispatcher: Dispatcher, say: Say, *, limits: ConnectionLimits | None = None
 ) -> "Endpoint":
-    """Answer on that port of the spec's host; 0 means any free one. Raises InvalidArgument, in words, when it cannot be
-    had, or the certificate cannot be used."""
-    endpoint = Endpoint(spec, dispatcher, limits or limits_here())
+    """Answer on that port of the spec's host; 0 means any free one. `say` hears of answers that failed.
+
+    Raises InvalidArgument, in words, when the port cannot be had, or the certificate cannot be used.
+    """
+    endpoint = Endpoint(spec, Reception(spec, dispatcher, say, limits or limits_here()))
     await endpoint._open(port)
     return endpoint
 
@@ -28,9 +30,8 @@ async def open_port(
 class Endpoint:
     """Made by `open_port`."""
 
-    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
-        self._spec, self._limits = spec, limits
-        self._reception = Reception(spec, dispatcher, limits)
+    def __init__(self, spec: ServiceSpec, reception: Reception) -> None:
+        self._spec, self._reception = spec, reception
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | TlsListener | None = None
         self._bell: asyncio.TimerHandle | None = None
@@ -94,5 +95,5 @@ class Endpoint:
             self._server = None
 
     def _look(self) -> None:
-        self._bell = self._loop.call_later(self._limits.look_seconds, self._look)
+        self._bell = self._loop.call_later(self._reception.limits.look_seconds, self._look)
         self._reception.crowd.look()

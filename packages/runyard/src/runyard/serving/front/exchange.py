@@ -15,6 +15,8 @@ Headers = list[tuple[bytes, bytes]]
 _SANE_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _NOT_FAILED = b"x-ms-run-function-failed: False\r\n"
 _FAILED = b"x-ms-run-function-failed: True\r\n"
+_TROUBLE_WITH_A_WORKER = (500, 502, 504)
+_TOLD_BYTES = 500
 _CLOSE, _KEEP = b"Connection: close\r\n", b"Connection: keep-alive\r\n"
 
 
@@ -122,6 +124,8 @@ class Exchange(ScoringRequest):
 
     def answered(self, answer: WorkerAnswer) -> None:
         _, status, microseconds, head, body = answer
+        if status >= 500:
+            self._tell(status, body[:_TOLD_BYTES].decode("utf-8", "replace"))
         lines = b"x-ms-run-fn-exec-ms: %.3f\r\n" % (microseconds / 1000)
         if head:
             self._write(status, lines + worker_lines(head), body)
@@ -130,6 +134,8 @@ class Exchange(ScoringRequest):
             self._write(status, lines + verdict + b"Content-Type: application/json\r\n", body)
 
     def refused(self, refusal: Refusal) -> None:
+        if refusal.status in _TROUBLE_WITH_A_WORKER:
+            self._tell(refusal.status, refusal.message)
         fields = []
         if refusal.retry_seconds:
             fields.append(("Retry-After", str(refusal.retry_seconds)))
@@ -138,6 +144,10 @@ class Exchange(ScoringRequest):
         if refusal.status == 405:
             fields.append(("Allow", self._allowed()))
         self._say(refusal.status, JSON, message(refusal.message), *fields)
+
+    def _tell(self, status: int, message: str) -> None:
+        line = " ".join(message.split())
+        self._reception.say(f"Request {self._request_id.decode('ascii')} was answered with {status}: {line}")
 
     def _head_refusal(self) -> Refusal | None:
         reception, fields = self._reception, self.fields

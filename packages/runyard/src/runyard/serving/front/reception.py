@@ -1,5 +1,7 @@
 """What all connections of one port share: who is let in, and what is answered without a worker."""
 
+from collections.abc import Callable
+
 import orjson
 
 from runyard.model.web_services import Scorer, ServiceSpec, ServiceState
@@ -19,9 +21,13 @@ _LARGEST_BODY = (1 << 30) - (1 << 20)
 _SOME_BODY = ("POST", "PUT", "PATCH")
 
 
+Say = Callable[[str], None]
+"""Writes a line to the log of the web service."""
+
+
 class Reception:
-    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
-        self.dispatcher, self.limits = dispatcher, limits
+    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, say: Say, limits: ConnectionLimits) -> None:
+        self.dispatcher, self.say, self.limits = dispatcher, say, limits
         self.crowd = Crowd(limits.connections, places_here())
         self.ids = RequestIds()
         self.is_closing = False
