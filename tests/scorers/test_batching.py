@@ -5,6 +5,7 @@ import pytest
 
 from runyard_sdk.scoring.answers import Refused, answer_json
 from runyard_sdk.scoring.scorers.batching import LARGEST_TOGETHER, RowsTogether, answer_in_groups
+from runyard_sdk.scoring.scorers.row_proof import GROUPS_BETWEEN_LOOKS, GROUPS_OF_THE_PROOF
 
 
 class Request:
@@ -83,12 +84,91 @@ def _outputs(together, *jobs):
     return [outputs[0].tolist() for outputs in together.outputs(("model",), list(jobs))]
 
 
+def _prove(together, *jobs):
+    for _ in range(GROUPS_OF_THE_PROOF):
+        _outputs(together, *jobs)
+
+
 def test_rows_are_computed_in_one_call_once_that_is_proved():
     model = Model(lambda rows: rows * 2)
     together = RowsTogether(model)
+    jobs = [_job([1, 2]), _job([3, 4], [5, 6])]
+    for group in range(GROUPS_OF_THE_PROOF + 1):
+        model.rows.clear()
+        assert _outputs(together, *jobs) == [[[2, 4]], [[6, 8], [10, 12]]]
+        # Two requests and a stranger, alone and together; once it is proved, the two together.
+        assert model.rows == ([1, 2, 1, 4] if group < GROUPS_OF_THE_PROOF else [3])
+
+
+def test_what_a_library_promises_needs_no_proof():
+    model = Model(lambda rows: rows * 2)
+    _outputs(RowsTogether(model, is_row_by_row=True), _job([1, 2]), _job([3, 4]))
+    assert model.rows == [2]
+
+
+def _brightest_is_one(rows):
+    """As it is done to images: alike for all of them while each has a pixel of full brightness."""
+    return rows / max(rows.max(), 1)
+
+
+def test_a_model_that_mixes_rows_of_unlike_sizes_is_found_out_by_alike_ones():
+    together = RowsTogether(Model(_brightest_is_one))
+    bright, dark = _job([0.0, 255.0]), _job([0.0, 51.0])
+    _prove(together, bright, bright)
+    assert _outputs(together, bright, dark) == [[[0.0, 1.0]], [[0.0, 1.0]]]
+
+
+def _from_whole_numbers(rows):
+    return rows * (1.0 if (rows < 100).all() else 2.0)
+
+
+def test_a_disagreement_that_comes_late_is_found_and_is_final(capsys):
+    model = Model(_from_whole_numbers)
+    together = RowsTogether(model)
+    small, large = [numpy.array([[1, 2]])], [numpy.array([[1, 100]])]
+    _prove(together, small, [numpy.array([[3, 4]])])
+    for _ in range(GROUPS_BETWEEN_LOOKS - 1):
+        _outputs(together, small, small)
+    assert capsys.readouterr().err == ""
+    assert _outputs(together, small, large) == [[[1, 2]], [[2, 200]]]
+    assert "gave other results than alone. Each is computed alone from now on." in capsys.readouterr().err
+    model.rows.clear()
+    _outputs(together, small, small)
+    assert model.rows == [1, 1]
+
+
+def test_a_proved_model_is_looked_at_again_now_and_then_at_little_cost():
+    model = Model(lambda rows: rows * 2)
+    together = RowsTogether(model)
+    jobs = [_job([at, at + 1]) for at in range(64)]
+    _prove(together, *jobs)
+    model.rows.clear()
+    for _ in range(GROUPS_BETWEEN_LOOKS):
+        _outputs(together, *jobs)
+    assert sorted(model.rows) == [1] * 4 + [64] * GROUPS_BETWEEN_LOOKS
+
+
+@pytest.mark.parametrize(("share", "is_joined"), [(1e-7, True), (1e-4, False)])
+def test_results_agree_to_the_last_bits_of_their_scale(share, is_joined):
+    model = Model(lambda rows: 1000.0 + share * 1000.0 * len(rows) + rows * 0)
+    together = RowsTogether(model)
+    jobs = [_job([1.0, 2.0]), _job([3.0, 4.0])]
+    _prove(together, *jobs)
+    model.rows.clear()
+    _outputs(together, *jobs)
+    assert model.rows == ([2] if is_joined else [1, 1])
+
+
+def test_a_model_that_takes_one_row_at_a_time_is_given_one(capsys):
+    def one_row(rows):
+        if len(rows) > 1:
+            raise ZeroDivisionError("one row, please")
+        return rows
+
+    together = RowsTogether(Model(one_row))
     for _ in range(2):
-        assert _outputs(together, _job([1, 2]), _job([3, 4], [5, 6])) == [[[2, 4]], [[6, 8], [10, 12]]]
-    assert model.rows == [1, 2, 3, 3]
+        assert _outputs(together, _job([1]), _job([2])) == [[[1]], [[2]]]
+    assert capsys.readouterr().err.count("ZeroDivisionError: one row, please") == 1
 
 
 @pytest.mark.parametrize(
@@ -106,14 +186,14 @@ def test_a_model_that_mixes_rows_is_asked_for_each_request_alone(mixing, other):
     together = RowsTogether(Model(mixing))
     jobs = [_job([1.0, 2.0]), _job(other)]
     alone = [numpy.asarray(mixing(job[0])).tolist() for job in jobs]
-    for _ in range(3):
+    for _ in range(GROUPS_OF_THE_PROOF + 2):
         assert _outputs(together, *jobs) == alone
 
 
 def test_equal_requests_are_put_together_too():
     model = Model(lambda rows: rows * 2)
     together = RowsTogether(model)
-    _outputs(together, _job([1, 2]), _job([1, 2]))
+    _prove(together, _job([1, 2]), _job([1, 2]))
     model.rows.clear()
     _outputs(together, _job([1, 2]), _job([1, 2]))
     assert model.rows == [2]

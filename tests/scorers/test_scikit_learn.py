@@ -1,12 +1,12 @@
 import pytest
 
 MODELS = """
-import joblib, pandas, pickle
+import joblib, numpy, pandas, pickle
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 features = [[5.1, 3.5, 1.4, 0.2], [4.9, 3.0, 1.4, 0.2], [7.0, 3.2, 4.7, 1.4], [6.4, 3.2, 4.5, 1.5],
@@ -30,6 +30,9 @@ aged = data[:at] + data[at:].replace(b"1.", b"0.", 1)
 moved = aged.replace(b"sklearn.linear_model._logistic", b"sklearn.linear_model.lugistic_")
 for name, content in [("cut", data[:-50]), ("aged", aged), ("moved", moved)]:
     open(place(name) + "model.pkl", "wb").write(content)
+
+mixing = make_pipeline(FunctionTransformer(numpy.cumsum, kw_args={"axis": 0}), model).fit(features, species)
+joblib.dump(mixing, place("mixing") + "model.pkl")
 
 joblib.dump({"model": model}, place("dict") + "model.pkl")
 two, none = place("two"), place("none")
@@ -166,6 +169,14 @@ def test_a_pickle_of_another_release_that_fails_names_both_and_the_way_out(sciki
     assert "cannot be loaded by scikit-learn 1." in refusal.problem
     assert "It was saved by scikit-learn 0." in refusal.problem
     assert "model_framework_version='0." in refusal.hint
+
+
+def test_a_step_that_mixes_rows_gets_those_of_one_request_at_a_time(scikit_learn, models):
+    with scikit_learn.serve(models / "mixing") as served:
+        frame = [{"data": [SETOSA]}, {"data": [VIRGINICA]}, {"data": [SETOSA]}]
+        alone = [served.ask(one)[0] for one in frame]
+        for _ in range(20):
+            assert served.ask(*frame) == alone
 
 
 @pytest.mark.parametrize(

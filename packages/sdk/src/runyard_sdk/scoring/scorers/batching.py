@@ -1,5 +1,9 @@
 """Requests of one frame computed together, where that changes nothing but the time it takes."""
+import sys
+
 from runyard_sdk.scoring.answers import Refused, refusal
+from runyard_sdk.scoring.failure import one_line
+from runyard_sdk.scoring.scorers.row_proof import RowProof, are_equal, some_of, stranger
 
 # Copying large inputs together costs more than it saves.
 LARGEST_TOGETHER = 256 * 1024
@@ -45,24 +49,34 @@ def _answered(key, jobs, answer_group, refuse):
 class RowsTogether(object):
     """Calls a model once for the rows of several requests.
 
-    A model may mix rows (one that reads them as a sequence, one that normalizes over the batch). So the first requests
-    that could be put together are computed both ways; only where the results agree is it done from then on.
+    A model may mix rows (one that reads them as a sequence, one that normalizes over the batch), and an answer would
+    then depend on whose requests came beside. So the first groups of requests are computed both ways, and some of the
+    later ones again; where the results disagree, each request is computed alone from then on, and the log says so.
     """
 
-    def __init__(self, compute):
+    def __init__(self, compute, is_row_by_row=False):
         """compute(key, inputs) -> outputs; inputs and outputs are lists of arrays with the rows as first dimension.
-        key[0] says which of the model's computations it is."""
-        self._compute, self._is_proved = compute, {}
+        key[0] says which of the model's computations it is. is_row_by_row: its library promises it, without proof."""
+        self._compute, self._is_row_by_row, self._proofs = compute, is_row_by_row, {}
 
     def outputs(self, key, jobs):
         """For each of the jobs, which are lists of arrays that fit together, the list of its outputs."""
-        proved = self._is_proved.get(key[0])
-        if proved and len(jobs) > 1 and _have_rows(jobs):
+        if len(jobs) == 1 or not _have_rows(jobs):
+            return self._each_alone(key, jobs)
+        if self._is_row_by_row:
             return self._together(key, jobs)
-        alone = [self._compute(key, job) for job in jobs]
-        if proved is None and len(jobs) > 1 and _have_rows(jobs):
-            self._try(key, jobs, alone)
+        proof = self._proofs.setdefault(key[0], RowProof())
+        if proof.is_given and not proof.wants_a_look():
+            return self._together(key, jobs)
+        if proof.is_given:
+            return self._looked_at(proof, key, jobs)
+        alone = self._each_alone(key, jobs)
+        if not proof.is_refuted:
+            self._try(proof, key, jobs, alone)
         return alone
+
+    def _each_alone(self, key, jobs):
+        return [self._compute(key, job) for job in jobs]
 
     def _together(self, key, jobs):
         import numpy
@@ -76,48 +90,41 @@ class RowsTogether(object):
             begin += count
         return parts
 
-    def _try(self, key, jobs, alone):
-        if all(_are_equal(job, jobs[0]) for job in jobs):
-            # Equal rows prove nothing: their mean is the row itself.
-            jobs = [jobs[0], [_changed(array) for array in jobs[0]]]
-            if _are_equal(*jobs):
-                return
-            try:
-                alone = [alone[0], self._compute(key, jobs[1])]
-            except Exception:  # the changed rows make no sense to the model: the next requests may differ
-                return
+    def _looked_at(self, proof, key, jobs):
+        together = self._together(key, jobs)
+        if all(are_equal(together[at], self._compute(key, jobs[at])) for at in some_of(jobs)):
+            return together
+        _refute(proof, "they gave other results than alone")
+        return self._each_alone(key, jobs)
+
+    def _try(self, proof, key, jobs, alone):
+        jobs, alone = self._with_a_stranger(key, jobs, alone)
+        if all(are_equal(job, jobs[0]) for job in jobs):
+            return  # they prove nothing: the mean of equal rows is the row itself
         try:
-            together = self._together(key, jobs)
-        except Exception:
-            self._is_proved[key[0]] = False
+            agree = all(map(are_equal, self._together(key, jobs), alone))
+        except Exception as error:
+            return _refute(proof, "that failed: %s" % one_line(error))
+        if agree:
+            proof.agreed()
         else:
-            self._is_proved[key[0]] = all(map(_are_equal, together, alone))
+            _refute(proof, "they gave other results than alone")
+
+    def _with_a_stranger(self, key, jobs, alone):
+        """Requests are often alike, and alike ones hide what a model does to others."""
+        other = stranger(jobs[0])
+        try:
+            return (jobs, alone) if other is None else (jobs + [other], alone + [self._compute(key, other)])
+        except Exception:  # such rows make no sense to the model
+            return jobs, alone
+
+
+def _refute(proof, why):
+    proof.refuted()
+    sys.stderr.write("Runyard: requests that came at the same time were computed together once, to save time, and %s. "
+                     "Each is computed alone from now on.\n" % why)
 
 
 def _have_rows(jobs):
     """Whether each input of each job has as many rows as the job's others, and at least one."""
     return all(job and all(array.ndim and len(array) == len(job[0]) for array in job) and len(job[0]) for job in jobs)
-
-
-def _changed(array):
-    if array.dtype.kind not in "iuf":
-        return array
-    backwards = array[..., ::-1].copy() if array.ndim > 1 else array
-    if array.dtype.kind == "f" and (backwards == array).all():
-        return array * array.dtype.type(1.5) + array.dtype.type(1)
-    return backwards
-
-
-def _are_equal(ours, theirs):
-    return len(ours) == len(theirs) and all(map(_equal, ours, theirs))
-
-
-def _equal(one, other):
-    import numpy
-    one, other = numpy.asarray(one), numpy.asarray(other)
-    if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
-        return False
-    if one.dtype.kind in "fc":
-        # The last bits differ with the number of rows: other kernels are taken.
-        return bool(numpy.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True))
-    return bool((one == other).all())

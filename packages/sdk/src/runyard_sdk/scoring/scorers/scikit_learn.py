@@ -6,6 +6,7 @@ from runyard_sdk.scoring.answers import Refused
 from runyard_sdk.scoring.scorers import sklearn_inputs, sklearn_pickle
 from runyard_sdk.scoring.scorers.batching import RowsTogether, answer_in_groups
 from runyard_sdk.scoring.scorers.bodies import json_object, json_type
+from runyard_sdk.scoring.scorers.sklearn_contract import is_row_by_row
 
 # The first that a model has is the default.
 METHODS = ("predict_proba", "predict", "transform", "decision_function", "score_samples", "predict_log_proba")
@@ -28,7 +29,7 @@ class SklearnScorer(object):
         self._estimator = estimator
         self._methods = [name for name in METHODS if callable(getattr(estimator, name, None))]
         self._inputs = sklearn_inputs.Inputs(estimator)
-        self._rows, self._give_several = RowsTogether(self._compute), set()
+        self._rows, self._give_several = RowsTogether(self._compute, is_row_by_row(estimator)), set()
         self.schema = _schema(self._methods, self._inputs)
 
     def score(self, requests):
