@@ -79,6 +79,13 @@ class Finding(unittest.TestCase):
         self.install()
         self.assertNotIn("PYTHONPATH", self.ask()["variables"])
 
+    def test_the_service_that_a_scoring_script_starts_is_not_known_as_its_worker(self):
+        names = ("AML_APP_ROOT", "AZUREML_APP_ROOT", "AZUREML_ENTRY_SCRIPT", "AZUREML_MODEL_DIR", "RUNYARD_MODELS_ROOT",
+                 "RUNYARD_SERVICE", "RUNYARD_WORKER")
+        self.install()
+        started = self.ask(**{name: "of-a-worker" for name in names})["variables"]
+        self.assertEqual(set(names) & set(started), set())
+
     def test_a_later_process_finds_the_running_one(self):
         self.install()
         self.assertEqual(self.ask()["pid"], self.ask()["pid"])

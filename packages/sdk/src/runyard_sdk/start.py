@@ -12,6 +12,9 @@ from runyard_sdk.versions import as_numbers
 START_SECONDS = 60
 LOOK_AGAIN_SECONDS = 0.01
 _NOT_FOR_THE_SERVICE = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONINSPECT")
+# Whatever has these ends with the worker of a web service. The service that a scoring script starts must not.
+_OF_A_WORKER = ("AML_APP_ROOT", "AZUREML_APP_ROOT", "AZUREML_ENTRY_SCRIPT", "AZUREML_MODEL_DIR", "RUNYARD_MODELS_ROOT",
+                "RUNYARD_SERVICE", "RUNYARD_WORKER")
 _newer = {}
 
 
@@ -104,9 +107,10 @@ def _launch(home, how):
 
     command = [executable(home), "serve", how]
     _remove(os.path.join(home, "start-error.json"))
+    variables = {name: value for name, value in program_variables(home).items() if name not in _OF_A_WORKER}
     with open(os.path.join(home, "service.log"), "ab") as log, open(os.devnull) as nothing:
         return subprocess.Popen(command, stdin=nothing, stdout=log, stderr=log, cwd=home, start_new_session=True,
-                                env=program_variables(home))
+                                env=variables)
 
 
 def _await(home, process, usable):
