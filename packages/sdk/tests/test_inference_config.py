@@ -70,7 +70,9 @@ class Checks(InFolder):
             self.refused("excludes " + name, **{name: "x"})
         self.refused("environment must be an Environment", environment="e")
         self.refused("needs environment=", environment=None)
-        self.refused("needs environment=", environment=None, runtime="spark-py")
+        self.refused("needs environment=", environment=None, runtime="cobol")
+        for runtime in ("spark-py", "Spark-Py"):
+            self.refused("does not serve Spark models. .* has pyspark", environment=None, runtime=runtime)
         self.refused("conda_file names no file", environment=None, runtime="python", conda_file="absent.yml")
 
     def test_what_concerns_images_is_accepted_and_said_to_have_no_effect(self):
@@ -144,7 +146,9 @@ class ImageConfigurations(InFolder):
 
     def test_what_cannot_be_is_refused_by_name(self):
         self.write("score.py")
-        for settings, said in (({"runtime": "spark-py"}, "runtime must be"), ({"conda_file": "x"}, "conda_file names"),
+        for settings, said in (({"runtime": "cobol"}, "runtime must be"),
+                               ({"runtime": "spark-py"}, "does not serve Spark models"),
+                               ({"conda_file": "x"}, "conda_file names"),
                                ({"dependencies": ["absent"]}, "dependencies names"),
                                ({"dependencies": ["/tmp"]}, "relative to the working folder"),
                                ({"dependencies": [".."]}, "outside of the working folder"),

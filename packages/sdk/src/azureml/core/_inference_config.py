@@ -113,6 +113,7 @@ class InferenceConfig(object):
             raise WebserviceException("environment says all of it, so it excludes %s." % ", ".join(given))
 
     def _check_runtime(self):
+        check_that_it_is_no_spark(self.runtime)
         if not isinstance(self.runtime, str) or self.runtime.lower() not in _RUNTIMES:
             raise WebserviceException(
                 "An InferenceConfig needs environment=Environment(...), or runtime='python' with a conda_file; runtime "
@@ -127,6 +128,15 @@ class InferenceConfig(object):
 
     def _served_environment(self):
         return self.environment or older_environment(self.conda_file and self._beside(self.conda_file))
+
+
+def check_that_it_is_no_spark(runtime):
+    """WebserviceException with the way out for the runtime of Spark models."""
+    if isinstance(runtime, str) and runtime.lower() == "spark-py":
+        raise WebserviceException(
+            "runtime 'spark-py': Runyard does not serve Spark models. Use an InferenceConfig with environment="
+            "Environment(...) that has pyspark, on a machine with Java, and make the SparkSession in the scoring "
+            "script's init().")
 
 
 def say_what_has_no_effect(config, names):

@@ -1,6 +1,6 @@
 import os
 
-from azureml.core._inference_config import older_environment, say_what_has_no_effect
+from azureml.core._inference_config import check_that_it_is_no_spark, older_environment, say_what_has_no_effect
 from azureml.core._scoring_code import ScoringFiles, check_script, environment_object
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.image.image import Asset, Image, ImageConfig, TargetRuntime  # noqa: F401
@@ -71,6 +71,7 @@ class ContainerImageConfig(ImageConfig):
 
     def validate_configuration(self):
         check_script("execution_script", self.execution_script_path)
+        check_that_it_is_no_spark(self.runtime)
         if not isinstance(self.runtime, str) or self.runtime.lower() not in _RUNTIMES:
             raise WebserviceException("runtime must be one of %s, got %r." % (", ".join(_RUNTIMES), self.runtime))
         for name in ("conda_file", "docker_file", "schema_file"):
