@@ -214,11 +214,12 @@ class Models(unittest.TestCase):
         code = "import json\nfrom azureml.core import Model\ndef init(): pass\n" \
                "def run(data): return Model.get_model_path(*json.loads(data))"
         models = {"m/2/old.pkl": "", "m/10/new.pkl": "", "folder/1/model/a": "", "folder/1/model/b": "",
-                  "loose/1/a": "", "loose/1/b": ""}
-        with Worker(code, models=models, served=[("m", 2), ("m", 10), ("folder", 1), ("loose", 1)]) as worker:
+                  "loose/1/a": "", "loose/1/b": "", "single/1/model/a": ""}
+        served = [("m", 2), ("m", 10), ("folder", 1), ("loose", 1), ("single", 1)]
+        with Worker(code, models=models, served=served) as worker:
             worker.ready()
             for asked, path in ((["m"], "m/10/new.pkl"), (["m", 2], "m/2/old.pkl"), (["folder"], "folder/1/model"),
-                                (["loose"], "loose/1")):
+                                (["loose"], "loose/1"), (["single"], "single/1/model")):
                 answer = worker.ask(json.dumps(asked).encode("utf-8"))
                 self.assertEqual(answer.json, worker.models_root + "/" + path)
             for asked in (["absent"], ["m", 3], ["../azureml-app"]):

@@ -40,6 +40,13 @@ def common_root(paths):
     return paths[0] if len(paths) == 1 else os.path.commonpath(paths)
 
 
+def path_below(folder, files):
+    """What get_model_path says of a model whose files lie in the folder: the last segment of the path that it was
+    registered from. Of a folder with one file that is the folder, as in a scoring script; download() says the file."""
+    segments = {entry[0].split("/")[0] for entry in files}
+    return os.path.join(folder, segments.pop()) if len(segments) == 1 else folder
+
+
 def _child(whole, child):
     path = os.path.normpath(os.path.join(whole, child))
     if path != whole and not path.startswith(os.path.join(whole, "")):

@@ -5,7 +5,7 @@ from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
 from azureml.core._inference_config import InferenceConfig  # noqa: F401
 from azureml.core._model_body import check_model_name, dataset_pairs, model_body, resource_fields, resources_of, samples
-from azureml.core._model_files import common_root, local_files, target_paths
+from azureml.core._model_files import common_root, local_files, path_below, target_paths
 from azureml.core._model_package import ModelPackage  # noqa: F401
 from azureml.core._model_serving import ModelServing
 from azureml.core.compute import AksCompute  # noqa: F401
@@ -103,7 +103,9 @@ class Model(ModelServing):
             model = Model(workspace, name=model_name, version=version)
         except WebserviceException as error:
             raise ModelNotFoundException(error.message)
-        return model.download(os.path.join(MODELS_DIR, model.name, str(model.version)), exist_ok=True)
+        folder = os.path.join(MODELS_DIR, model.name, str(model.version))
+        model.download(folder, exist_ok=True)
+        return path_below(folder, model._asset["body"]["files"])
 
     def download(self, target_dir=".", exist_ok=False, exists_ok=None):
         """Fetch the files; the path of the file, or of the folder that all files lie in."""
