@@ -139,3 +139,13 @@ def test_the_gateway_is_small(hosting: Hosting) -> None:
     """Beyond the worker, an idle web service costs less than 80 MB."""
     hosting.deploy(hosting.spec())
     assert resident_bytes([hosting.gateway()]) < 80 << 20
+
+
+def test_the_gateways_own_log_has_a_bound(hosting: Hosting) -> None:
+    hosting.deploy(hosting.spec())
+    log = hosting.home / "gateway.log"
+    with log.open("ab") as written:
+        written.write(b"a stranger's noise\n" * 1_000_000 + b"the last line\n")
+    eventually(lambda: log.stat().st_size < 2 << 20, "a small log")
+    assert log.read_bytes().startswith(b"a stranger's noise\n")
+    assert b"the last line\n" in log.read_bytes()

@@ -23,6 +23,7 @@ from runyard.serving.control import listen
 from runyard.serving.descriptors import take_all
 from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
 from runyard.serving.hosted_service import HostedService
+from runyard.serving.log_file import keep_end
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
 from runyard.serving.record_json import to_json
 from runyard.serving.version import gateway_version
@@ -94,6 +95,8 @@ class Gateway:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._leaving.wait()
+            with contextlib.suppress(OSError):
+                keep_end(sys.stderr.fileno())
             idle_seconds = 0.0 if self._services or service_folders(self._home) else idle_seconds + _LOOK_SECONDS
             if idle_seconds >= _IDLE_SECONDS:
                 return

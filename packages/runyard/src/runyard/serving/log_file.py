@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import json
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,6 +59,18 @@ class ServiceLog:
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> None:
+    """Of a file that is only ever appended to, and that nobody reads by offsets: once it is too large, its last part
+    alone stays. What is written meanwhile may be lost."""
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_size > most_bytes:
+        with open(f"/proc/self/fd/{fd}", "rb") as written:
+            written.seek(_line_start(written.fileno(), found.st_size - kept_bytes))
+            kept = written.read()
+        os.ftruncate(fd, 0)
+        os.write(fd, kept)
 
 
 def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
