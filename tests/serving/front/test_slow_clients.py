@@ -24,6 +24,13 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         yield front
 
 
+def reading_slowly(front: Front) -> RawClient:
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.connect(("127.0.0.1", front.port))
+    return RawClient(opened)
+
+
 def test_a_head_that_does_not_come_is_given_up(front: Front) -> None:
     with connected(front.port) as client:
         reply = client.ask(b"POST /score HTTP/1.1\r\nHost: loc")
@@ -77,15 +84,37 @@ def test_a_slow_script_is_no_slow_client(front: Front, tmp_path: Path) -> None:
 
 
 def test_a_client_that_takes_no_answer_is_left(front: Front) -> None:
-    opened = socket.socket()
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    opened.connect(("127.0.0.1", front.port))
-    client = RawClient(opened)
+    client = reading_slowly(front)
     scored = front.metrics()["requests"]["200"]
     client.send(request(body=b"z" * (16 << 20)))
     front.wait_until(lambda: front.dispatcher.metrics()["requests"]["200"] > scored and front.connections == 0)
     assert len(client.read_rest()) < 16 << 20
     client.close()
+
+
+def test_a_client_that_takes_its_answer_too_slowly_is_left(tmp_path: Path) -> None:
+    """Each drop is progress, and yet it would hold its answer for hours."""
+    with serving(tmp_path, limits=ConnectionLimits(body_seconds=0.3)) as front:
+        client = reading_slowly(front)
+        client.send(request(body=b"z" * (16 << 20)))
+        front.wait_until(lambda: front.dispatcher.unsent.held > 0)
+        assert client.socket.recv(2000).startswith(b"HTTP/1.1 200")
+        front.wait_until(lambda: front.connections == 0)
+        assert front.dispatcher.unsent.held == 0
+        client.close()
+
+
+def test_answers_that_nobody_takes_have_a_bound_and_small_ones_go_on(tmp_path: Path) -> None:
+    with serving(tmp_path, spec=a_spec(limits=ServingLimits(queued_bytes=20 << 20))) as front:
+        slow = reading_slowly(front)
+        slow.send(request(body=b"z" * (16 << 20)))
+        front.wait_until(lambda: front.dispatcher.unsent.held > 10 << 20)
+        reply = ask(front.port, body=b"z" * (16 << 20))
+        assert (reply.status, reply.fields["retry-after"]) == (503, "1")
+        assert ask(front.port, body=b"small").status == 200
+        slow.close()
+        front.wait_until(lambda: front.dispatcher.unsent.held == 0)
+        assert ask(front.port, body=b"z" * (16 << 20)).status == 200
 
 
 def test_a_client_that_sends_more_than_it_takes_is_made_to_wait(front: Front) -> None:

@@ -44,6 +44,8 @@ class Dispatcher:
         self._usage = Usage()
         self.room = ByteRoom(limits.queued_bytes)
         """For the bodies of all requests that are being read, queued or in work."""
+        self.unsent = ByteRoom(limits.queued_bytes)
+        """For answers that their clients have not taken yet."""
         self.requests = RequestMetrics()
         self.facts: WorkerFacts | None = None
         """Of the worker that joined last."""
@@ -92,7 +94,8 @@ class Dispatcher:
         return lane.drained
 
     def reconfigure(self, limits: ServingLimits) -> None:
-        self._limits, self.room.limit = limits, limits.queued_bytes
+        self._limits = limits
+        self.room.limit = self.unsent.limit = limits.queued_bytes
         self._bell.look_now()
 
     def set_outage(self, problem: str | None) -> None:

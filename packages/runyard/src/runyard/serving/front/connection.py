@@ -9,12 +9,12 @@ import httptools
 
 from runyard.serving.dispatch.request import Refusal
 from runyard.serving.front.answers import CONTINUE
-from runyard.serving.front.exchange import Exchange, Headers
+from runyard.serving.front.exchange import LARGE_ANSWER_BYTES, Exchange, Headers
 from runyard.serving.front.patience import Patience
 from runyard.serving.front.reception import Reception
 from runyard.serving.front.routes import Target
 
-_SMALL_BYTES = 64 * 1024
+_SMALL_BYTES = LARGE_ANSWER_BYTES
 """A refused body up to this size is read to its end, so that the connection can be kept."""
 _NOWHERE = Target(None, "", "")
 _TOO_MANY = (
@@ -41,6 +41,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[Exchange] = deque()
         self._is_in_head = self._is_proceeding = self._is_upgrade = self._has_wished = False
         self._is_reading = self._may_write = True
+        self._owed = 0
+        """Bytes of answers that the client did not take at once."""
         self._is_deaf = False
         """What still comes is thrown away."""
         self._is_cut = False
@@ -58,6 +60,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reception.crowd.leave(self)
+        self._owe(0)
         self._is_deaf = True
         for exchange in (self._current, *self._waiting, self._arriving):
             if exchange is not None:
@@ -87,10 +90,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._may_write = False
+        self._owe(self._transport.get_write_buffer_size())
         self._read_as_allowed()
 
     def resume_writing(self) -> None:
         self._may_write = True
+        self._owe(0)
         self._proceed()
 
     def on_message_begin(self) -> None:
@@ -191,6 +196,11 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         self._transport.abort()
+
+    def _owe(self, size: int) -> None:
+        self._reception.dispatcher.unsent.held += size - self._owed
+        self._owed = size
+        self._patience.owe(size)
 
     def _opened(self) -> Exchange:
         reception, parser = self._reception, self._parser

@@ -17,6 +17,9 @@ _NOT_FAILED = b"x-ms-run-function-failed: False\r\n"
 _FAILED = b"x-ms-run-function-failed: True\r\n"
 _TROUBLE_WITH_A_WORKER = (500, 502, 504)
 _TOLD_BYTES = 500
+LARGE_ANSWER_BYTES = 64 * 1024
+"""Smaller ones are always sent."""
+_NO_ROOM = Refusal(503, "Answers that clients have not taken yet hold too many bytes. Send it again later.", 1)
 _CLOSE, _KEEP = b"Connection: close\r\n", b"Connection: keep-alive\r\n"
 
 
@@ -126,6 +129,9 @@ class Exchange(ScoringRequest):
         _, status, microseconds, head, body = answer
         if status >= 500:
             self._tell(status, body[:_TOLD_BYTES].decode("utf-8", "replace"))
+        if len(body) > LARGE_ANSWER_BYTES and not self._reception.dispatcher.unsent.has(len(body)):
+            self.refused(_NO_ROOM)
+            return
         lines = b"x-ms-run-fn-exec-ms: %.3f\r\n" % (microseconds / 1000)
         if head:
             self._write(status, lines + worker_lines(head), body)

@@ -18,7 +18,7 @@ class ConnectionLimits:
     """A body of which nothing comes, or an answer of which nothing is taken, for so long is given up."""
     body_seconds: float = 60.0
     slowest_bytes_per_second: int = 16 * 1024
-    """A body may take `body_seconds`, and longer as long as it comes faster than this."""
+    """A body may take `body_seconds`, and longer as long as it comes faster than this; so may an answer to be taken."""
     kept_seconds: float = 75.0
     """For which a connection is kept between two requests."""
     farewell_seconds: float = 5.0

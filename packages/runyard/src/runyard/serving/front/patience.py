@@ -9,6 +9,7 @@ class Patience:
         self._reception = reception
         self._since = reception.crowd.look_count
         self._silent_looks = self._stalled_looks = self._left = 0
+        self._owed = self._owed_since = 0
         self.has_begun = False
         """Whether a request ever was."""
         self.came = False
@@ -35,9 +36,17 @@ class Patience:
             return True
         return self.is_over(limits.body_seconds + received / limits.slowest_bytes_per_second)
 
+    def owe(self, size: int) -> None:
+        """So much of the answers was not taken at once; 0: it is now."""
+        self._owed, self._owed_since = size, self._reception.crowd.look_count
+
     def is_stalled(self, left: int) -> bool:
         """To be asked at every look with how much of the answers is not taken yet."""
         limits = self._reception.limits
+        if self._owed:
+            seconds = (self._reception.crowd.look_count - self._owed_since) * limits.look_seconds
+            if seconds >= limits.body_seconds + (self._owed - left) / limits.slowest_bytes_per_second:
+                return True
         self._stalled_looks = self._stalled_looks + 1 if left and left == self._left else 0
         self._left = left
         return self._stalled_looks * limits.look_seconds >= limits.silence_seconds
