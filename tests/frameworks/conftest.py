@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from seeds.mirror import mirrored
 
+from tests.frameworks.programs import printed_by
+
 REPOSITORY = Path(__file__).parents[2]
 SHARED = REPOSITORY.parent / "shared"
 RUNYARD = Path(sys.executable).with_name("runyard")
@@ -31,18 +33,7 @@ def submit(environment, tmp_path):
 
     def submit_example(name, *arguments):
         script = REPOSITORY / "examples" / name / "submit.py"
-        done = subprocess.run(
-            [sys.executable, script, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return printed_by([sys.executable, script, *arguments], tmp_path, environment)
 
     return submit_example
 

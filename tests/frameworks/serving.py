@@ -11,6 +11,7 @@ import runyard_sdk
 from runyard.environments.uv import UvEnvironments
 from runyard.planning.origin import Origin
 from runyard.planning.serving_environment import no_code_environment
+from tests.frameworks.programs import printed_by
 
 SDK = Path(runyard_sdk.__file__).parents[1]
 # `deployed` is a context: a registered path, served; `Asked` prints what a client over HTTP gets.
@@ -60,22 +61,12 @@ class Frameworks:
         command = [self._environments.ensure(spec, print).python, "-W", "ignore", "-c", CLIENT + code]
         variables = {**self._variables, "PYTHONPATH": str(SDK), "TF_CPP_MIN_LOG_LEVEL": "2"}
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        told = [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")]
+        printed = printed_by(command, folder, variables)
+        told = [line.removeprefix("TOLD ") for line in printed.splitlines() if line.startswith("TOLD ")]
         facts: dict[str, Any] = {}
         for line in told:
             facts.update(json.loads(line))
-        return facts, done.stdout
+        return facts, printed
 
 
 def start(runyard: Path, variables: dict[str, str]) -> None:

@@ -1,11 +1,11 @@
 """The examples of web services, as a user runs them."""
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.frameworks.conftest import REPOSITORY
+from tests.frameworks.programs import printed_by
 
 pytestmark = pytest.mark.frameworks
 
@@ -17,18 +17,7 @@ def deploy(environment, runyard, tmp_path):
 
     def run(script, service):
         deployed.append(service)
-        done = subprocess.run(
-            [sys.executable, REPOSITORY / "examples" / "deploy" / script],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return printed_by([sys.executable, REPOSITORY / "examples" / "deploy" / script], tmp_path, environment)
 
     yield run
     for service in deployed:
