@@ -61,6 +61,8 @@ def test_a_text_is_the_one_request_as_in_the_oldest_sdk(workspace, model, source
     profile.wait_for_profiling()
     assert profile.success_rate == 100
     assert set(profile.get_results()) == {"cpu", "memoryInGB"}
+    by_name = Model.profile(workspace, "named", [model], echo_script(source, "x"), input_data='{"a": 1}')
+    assert by_name.get_results() is not None
 
 
 def test_a_profile_that_cannot_be_is_told(workspace, model, source, tmp_path):

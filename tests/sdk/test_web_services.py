@@ -222,6 +222,10 @@ def test_a_service_with_a_certificate_speaks_tls(workspace, model, source, tmp_p
         assert (service.scoring_uri[:8], service.ssl_enabled, service.cname) == ("https://", True, "www.example.org")
         assert service.run("1") == {"said": "x", "got": 1}
         assert "PRIVATE KEY" not in json.dumps(service._record)
+        newer = make_certificate(tmp_path / "newer", "www.example.org")
+        service.update(ssl_cert_pem_file=str(newer.chain), ssl_key_pem_file=str(newer.key))
+        assert (service.ssl_certificate, service.cname) == (newer.chain.read_text(), "www.example.org")
+        assert service.run("2") == {"said": "x", "got": 2}  # the SDK believes the newer certificate alone
 
 
 def test_a_deployment_that_takes_longer_than_timeout_sec_is_told(workspace, model, source):

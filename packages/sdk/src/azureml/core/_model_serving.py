@@ -23,11 +23,13 @@ class ModelServing(object):
         return create_package(workspace, models, inference_config)
 
     @staticmethod
-    def profile(workspace, profile_name, models, inference_config, input_dataset, cpu=None, memory_in_gb=None,
-                description=None):
-        """Ask the model with every row of a dataset, and measure latency and memory."""
+    def profile(workspace, profile_name, models, inference_config, input_dataset=None, cpu=None, memory_in_gb=None,
+                description=None, input_data=None):
+        """Ask the model with every row of a dataset, and measure latency and memory. input_data, a text, is the one
+        request, by its name in 1.0.65."""
         from azureml.core.profile import start_profile
-        return start_profile(workspace, profile_name, models, inference_config, input_dataset, cpu, memory_in_gb,
+        requests = input_data if input_dataset is None else input_dataset
+        return start_profile(workspace, profile_name, models, inference_config, requests, cpu, memory_in_gb,
                              description)
 
     @staticmethod

@@ -34,6 +34,8 @@ class AciWebservice(DeployedWebservice):
                ssl_cert_pem_file=None, ssl_key_pem_file=None, ssl_cname=None, enable_app_insights=None, models=None,
                inference_config=None):
         """Change what is given. A new model or script takes over when it is ready; no request fails meanwhile."""
+        if ssl_enabled is None and self.ssl_enabled and (ssl_cert_pem_file or ssl_key_pem_file):
+            ssl_enabled, ssl_cname = True, ssl_cname or self.cname  # a certificate that takes the place of another
         check_ssl(ssl_enabled, ssl_cert_pem_file, ssl_key_pem_file, ssl_cname)
         settings = with_pem_texts({
             "auth_enabled": auth_enabled, "ssl_enabled": ssl_enabled, "ssl_cert_pem_file": ssl_cert_pem_file,
