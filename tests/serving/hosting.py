@@ -30,8 +30,11 @@ class Hosting:
         self._numbers = itertools.count(1)
 
     def file(self, path: str, text: str) -> FileEntry:
+        return self.binary(path, text.encode("utf-8"))
+
+    def binary(self, path: str, data: bytes) -> FileEntry:
         source = self.home / "source"
-        source.write_text(text, encoding="utf-8")
+        source.write_bytes(data)
         ((sha256, size),) = self._blobs.put_files([source])
         return FileEntry(path, sha256, size)
 
