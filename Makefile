@@ -28,8 +28,9 @@ help: ## list the targets
 demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
+# Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
 test: $(VENV)/.dev ## all tests that need nothing but Python
-	$(RUN) -m pytest -m "not servers and not frameworks and not engines" --durations=5
+	$(RUN) -m pytest -m "not servers and not frameworks and not engines" -n 4 --dist worksteal --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))

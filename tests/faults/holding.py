@@ -31,7 +31,8 @@ while step < 100 or not os.path.exists(os.path.join(folder, "gate")):
 os.makedirs("outputs", exist_ok=True)
 for part in range(heap):
     with open("outputs/%d" % part, "wb") as sink:
-        sink.write(os.urandom(1 << 20))
+        sink.write(b"%d" % part)
+        sink.truncate(1 << 20)
 note("finished", "yes")
 """
 
