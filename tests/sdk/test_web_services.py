@@ -12,7 +12,7 @@ import pytest
 from azureml.core import Experiment, Model, ScriptRunConfig, Webservice, Workspace
 from azureml.core.compute import AksCompute, ComputeTarget
 from azureml.core.model import InferenceConfig
-from azureml.core.webservice import AciWebservice, AksEndpoint, AksWebservice, LocalWebservice
+from azureml.core.webservice import AciWebservice, AksWebservice, LocalWebservice
 from azureml.exceptions import UserErrorException, WebserviceException
 from tests.sdk.served import FAILING, a_model, deployed, echo_script, here
 from tests.servers.certificates import make_certificate
@@ -159,19 +159,6 @@ def test_a_cluster_is_a_name_for_this_machine(workspace, model, source):
     assert attached.is_attached
     attached.detach()
     assert dict(workspace.compute_targets) == {}
-
-
-def test_an_endpoint_has_a_version_that_can_be_changed(workspace, model, source):
-    config = AksEndpoint.deploy_configuration(
-        tags={"a": "1"}, namespace="ns", version_name="first", traffic_percentile=40, auth_enabled=False
-    )
-    with deployed(workspace, "endpoint", [model], echo_script(source, "one"), config) as endpoint:
-        assert (type(endpoint), list(endpoint.versions)) == (AksEndpoint, ["first"])
-        endpoint.update_version("first", inference_config=echo_script(source, "two"), description="d")
-        endpoint.wait_for_deployment()
-        assert (endpoint.run("1")["said"], endpoint.description) == ("two", "d")
-        assert [type(one) for one in Webservice.list(workspace, compute_type="AKSENDPOINT")] == [AksEndpoint]
-        assert Webservice.list(workspace, compute_type="AKS") == []
 
 
 def test_a_local_service_takes_the_edited_script_at_reload(workspace, model, source):

@@ -117,3 +117,29 @@ def test_a_script_of_the_workspace_may_deploy_and_a_node_may_not(client, service
         assert node.refusal(method, address, asked if method == "POST" else None)["status"] == 401
     client.put("/workspaces/elsewhere", {"exist_ok": True})
     assert script.refusal("GET", "/workspaces/elsewhere/services")["status"] == 401
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"name": "../two"}, 400, "version_name"),
+        ({"name": None}, 400, "name must be a string"),
+        ({"name": "one"}, 409, "'one' already"),
+        ({"models": ["none:1"]}, 404, "ModelNotFound"),
+        ({"config": {"traffic_percentile": 61}}, 400, "at most 100"),
+        ({"config": {"traffic_percentile": -1}}, 400, "traffic_percentile"),
+        ({"config": {"auth_enabled": False}}, 400, "endpoint's"),
+        ({"config": {"is_default": 1}}, 400, "is_default"),
+    ],
+)
+def test_a_version_that_cannot_be_is_refused_with_a_status_and_words(client, services, asked, change, status, said):
+    config = {"version_name": "one", "traffic_percentile": 40}
+    client.post(services, {**asked, "type": "AKS", "config": config})
+    versions = f"{services}/the-service/versions"
+    refused = client.refusal("POST", versions, {**asked, "name": "two", **change})
+    assert (refused["status"], said in f"{refused['problem']} {refused['hint']}") == (status, True), refused
+    assert list(client.get(f"{services}/the-service")["versions"]) == ["one"]
+    for method, path in (("PATCH", "/two"), ("DELETE", "/two"), ("GET", "/two/logs")):
+        assert client.refusal(method, versions + path, {})["status"] == 404
+    assert client.refusal("DELETE", f"{versions}/one")["status"] == 409
+    assert [one["name"] for one in client.get(services)["services"]] == ["the-service"]

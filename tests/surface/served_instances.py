@@ -24,7 +24,8 @@ def service_record(type_: str, **config: Any) -> dict[str, Any]:
 
 def served_instances() -> dict[str, Any]:
     """Golden class name to an object of it."""
-    endpoint = Webservice._of_record(WORKSPACE, service_record("AKS", version_name="v"))
+    version = dict(service_record("AKS"), traffic_percentile=0, is_default=True, version_type="Control")
+    endpoint = Webservice._of_record(WORKSPACE, dict(service_record("AKS"), versions={"v": version}))
     services = {
         type(one).__name__: one
         for one in (Webservice._of_record(WORKSPACE, service_record(kind)) for kind in ("ACI", "AKS", "Local", "Other"))

@@ -22,6 +22,13 @@ def record(**changes):
     return dict(made, **changes)
 
 
+def endpoint_record(*names):
+    """Of an endpoint whose first version is the default."""
+    versions = {name: record(name=name, type="AKS", traffic_percentile=40, is_default=name == names[0],
+                             version_type="Treatment") for name in names}
+    return record(type="AKS", versions=versions)
+
+
 def deploying(version, step="init", **changes):
     return record(version=version, state="Transitioning", step=step, revision=0, **changes)
 
@@ -49,10 +56,10 @@ class WithService(unittest.TestCase):
 
 class Objects(WithService):
     def test_the_class_is_that_of_the_type(self):
-        for kind, config, expected in (("ACI", {}, AciWebservice), ("AKS", {}, AksWebservice),
-                                       ("AKS", {"version_name": "a"}, AksEndpoint), ("Local", {}, LocalWebservice),
-                                       ("Newer", {}, UnknownWebservice)):
-            self.assertIs(type(self.has(record(type=kind, config=config))), expected)
+        for kind, expected in (("ACI", AciWebservice), ("AKS", AksWebservice), ("Local", LocalWebservice),
+                               ("Newer", UnknownWebservice)):
+            self.assertIs(type(self.has(record(type=kind))), expected)
+        self.assertIs(type(self.has(endpoint_record("a"))), AksEndpoint)
         with self.assertRaisesRegex(WebserviceException, "is of type Local, so it is no AciWebservice"):
             self.has(record(type="Local"))
             AciWebservice(self.workspace, "web")
@@ -68,16 +75,24 @@ class Objects(WithService):
         self.assertEqual(json.loads(json.dumps(found.serialize()))["createdTime"], "2026-01-02T03:04:05+00:00")
         self.assertEqual((found.autoscaler.autoscale_enabled, found.state), (False, "Healthy"))
 
-    def test_an_endpoint_has_one_version(self):
-        endpoint = self.has(record(type="AKS", config={"version_name": "a", "traffic_percentile": 40}))
-        self.assertEqual((list(endpoint.versions), endpoint.versions["a"].traffic_percentile), (["a"], 40))
-        with self.assertRaisesRegex(WebserviceException, "has no version 'b'; its version is 'a'"):
-            endpoint.update_version("b", cpu_cores=1)
-        with self.assertRaisesRegex(NotImplementedError, "update_version"):
-            endpoint.create_version("b")
-        self.service.answers["PATCH services/web"] = [record(type="AKS", config={"version_name": "a"})]
-        endpoint.update_version("a", cpu_cores=2, is_default=True)
-        self.assertEqual(self.service.bodies("PATCH", "services/web")[0]["config"], {"cpu_cores": 2})
+    def test_an_endpoint_has_versions_that_are_changed_by_themselves(self):
+        endpoint = self.has(endpoint_record("a", "b"))
+        self.assertEqual({name: one.traffic_percentile for name, one in endpoint.versions.items()}, {"a": 40, "b": 40})
+        self.assertEqual([one.is_default for one in endpoint.versions.values()], [True, False])
+        with self.assertRaisesRegex(WebserviceException, "has no version 'c'; its versions are 'a', 'b'"):
+            endpoint.update_version("c", cpu_cores=1)
+        self.service.answers["PATCH services/web/versions/b"] = [endpoint_record("a", "b")]
+        endpoint.update_version("b", cpu_cores=2, is_default=True)
+        sent = self.service.bodies("PATCH", "services/web/versions/b")[0]
+        self.assertEqual(sent["config"], {"cpu_cores": 2, "is_default": True})
+
+    def test_versions_of_an_endpoint_are_checked_before_anything_is_sent(self):
+        endpoint = self.has(endpoint_record("a"))
+        for arguments, said in (({"version_name": "Big"}, "version_name"), ({"traffic_percentile": 101}, "at most 100"),
+                                ({"models": "net"}, "models must be a list")):
+            with self.assertRaisesRegex(WebserviceException, said):
+                endpoint.create_version(**dict({"version_name": "b", "models": ["net:1"]}, **arguments))
+        self.assertEqual(self.service.bodies("POST", "services/web/versions"), [])
 
 
 class Waiting(WithService):

@@ -199,6 +199,7 @@ def build_services(
         lineage=data.lineage,
         secrets=Secrets(data.vault, workspaces),
         web_services=serving.services,
+        endpoints=serving.endpoints,
         service_records=serving.records,
         service_keys=serving.keys,
         service_keeper=serving.keeper,

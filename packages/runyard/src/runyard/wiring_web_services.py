@@ -16,6 +16,7 @@ from runyard.services.environments import Environments
 from runyard.services.secrets import Vault
 from runyard.services.web_services.blueprints import Blueprints
 from runyard.services.web_services.credentials import ServiceCredentials
+from runyard.services.web_services.endpoints import Endpoints
 from runyard.services.web_services.keeping import ServiceKeeper
 from runyard.services.web_services.keys import ServiceKeys
 from runyard.services.web_services.leftovers import ServiceLeftovers
@@ -32,6 +33,7 @@ class Serving:
     host: ServiceHost
     blueprints: Blueprints
     services: WebServices
+    endpoints: Endpoints
     records: ServiceRecords
     keys: ServiceKeys
     keeper: ServiceKeeper
@@ -67,7 +69,8 @@ def build_serving(base: Foundation, workspaces: Workspaces, vault: Vault, host: 
         host=host,
         blueprints=blueprints,
         services=services,
-        records=ServiceRecords(host, settings.web_services, lock_of),
+        endpoints=Endpoints(services, blueprints, credentials, writer),
+        records=ServiceRecords(assets, host, settings.web_services, lock_of),
         keys=ServiceKeys(services, credentials, writer),
         keeper=ServiceKeeper(assets, host, credentials, writer),
         leftovers=ServiceLeftovers(settings.home / "services", assets, host),

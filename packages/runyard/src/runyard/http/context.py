@@ -32,6 +32,7 @@ from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
 from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep
+from runyard.services.web_services.endpoints import Endpoints
 from runyard.services.web_services.keeping import ServiceKeeper
 from runyard.services.web_services.keys import ServiceKeys
 from runyard.services.web_services.model_lineage import ModelLineages
@@ -65,6 +66,7 @@ class Services:
     lineage: Lineage
     secrets: Secrets
     web_services: WebServices
+    endpoints: Endpoints
     service_records: ServiceRecords
     service_keys: ServiceKeys
     service_keeper: ServiceKeeper

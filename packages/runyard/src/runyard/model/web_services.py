@@ -94,6 +94,18 @@ class Listening:
 
 
 @dataclass(frozen=True)
+class VersionShare:
+    """One version behind an endpoint."""
+
+    name: str
+    service_id: str
+    """Of the web service that answers for it, which has no port of its own."""
+    share: int
+    """Of the requests, in percent; the shares of an endpoint are 100 together."""
+    is_default: bool = False
+
+
+@dataclass(frozen=True)
 class ServiceSpec:
     """All that the gateway needs to run a web service, secrets included: it lies in a file for the owner alone."""
 
@@ -133,6 +145,10 @@ class ServiceSpec:
     scale: Scale = Scale()
     schema: Mapping[str, object] = field(default_factory=dict)
     """What is known of inputs and outputs before a worker has told more."""
+    versions: tuple[VersionShare, ...] = ()
+    """Not empty: an endpoint. It has a port and no workers; each request goes to one of these."""
+    is_version: bool = False
+    """Of an endpoint: it has workers and no port."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -22,6 +23,7 @@ from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.serving.control import listen
 from runyard.serving.descriptors import take_all
 from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
+from runyard.serving.hosted_endpoint import HostedEndpoint
 from runyard.serving.hosted_service import HostedService
 from runyard.serving.log_file import keep_end
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
@@ -52,7 +54,7 @@ def main(home: Path, ready_fd: int | None) -> int:
 class Gateway:
     def __init__(self, home: Path, ready_fd: int | None = None) -> None:
         self._home, self._ready_fd, self._version = home, ready_fd, gateway_version()
-        self._services: dict[str, HostedService] = {}
+        self._services: dict[str, HostedService | HostedEndpoint] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._leaving, self._taken_up = asyncio.Event(), asyncio.Event()
@@ -137,7 +139,7 @@ class Gateway:
                 await service.apply()
                 return
             try:
-                service = HostedService(folder, self._sdk)
+                service = self._hosted(folder)
             except (NotFound, InvalidArgument, OSError) as error:
                 print(f"{folder.root}: {error}", file=sys.stderr, flush=True)
                 return
@@ -147,6 +149,22 @@ class Gateway:
                 await service.resume()
             except Exception:  # whatever is wrong with one must not keep the others from answering
                 traceback.print_exc()
+
+    def _hosted(self, folder: ServiceFolder) -> HostedService | HostedEndpoint:
+        """Raises NotFound, InvalidArgument or OSError for a folder that is none of a web service."""
+        spec = folder.spec()
+        if spec.versions:
+            return HostedEndpoint(folder, self._find_version)
+        return HostedService(folder, self._sdk, published=partial(self._tell_endpoint, folder.id))
+
+    def _find_version(self, service_id: str) -> HostedService | None:
+        found = self._services.get(service_id)
+        return found if isinstance(found, HostedService) else None
+
+    def _tell_endpoint(self, version_id: str) -> None:
+        for service in self._services.values():
+            if isinstance(service, HostedEndpoint) and service.has(version_id):
+                service.publish()
 
     async def _remove(self, folder: ServiceFolder) -> None:
         folder.mark_removed()

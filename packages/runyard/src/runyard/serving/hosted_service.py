@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from runyard.serving.folder import ServiceFolder
 from runyard.serving.front.endpoint import Endpoint
 from runyard.serving.log_file import ServiceLog
 from runyard.serving.observation import Observation
-from runyard.serving.port import ServicePort
+from runyard.serving.port import NoPort, ServicePort
 from runyard.serving.revision import Revision, as_served, find_revision
 from runyard.serving.workers.process import WorkerFailed, WorkerProcess
 from runyard.serving.workers.replicas import DRAIN_SECONDS, ReplicaSet
 from runyard.serving.workers.tree import kill_service_trees
 
-_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
+_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS, _VERSION_DRAIN_SECONDS = 1.0, 5.0, 5.0
+_LOOK_AGAIN_SECONDS = 0.02
 
 
 class HostedService:
@@ -27,10 +29,11 @@ class HostedService:
     revision (keys, limits, bounds of scale, certificate) is that of the newest spec at every moment.
     """
 
-    def __init__(self, folder: ServiceFolder, sdk: Path) -> None:
-        """Raises NotFound or InvalidArgument for a folder without a spec that can be read."""
+    def __init__(self, folder: ServiceFolder, sdk: Path, *, published: Callable[[], None] = lambda: None) -> None:
+        """`published` is called whenever it has said how things are. Raises NotFound or InvalidArgument for a folder
+        without a spec that can be read."""
         self.spec = folder.spec()
-        self.folder, self._sdk = folder, sdk
+        self.folder, self._sdk, self._published = folder, sdk, published
         self.log = ServiceLog(folder.log)
         self.observation = Observation(folder)
         self.dispatcher = Dispatcher(self.spec.limits)
@@ -40,7 +43,9 @@ class HostedService:
         self._held = ExitStack()
         self._files = asyncio.Lock()
         """Held while files of a revision are laid out, or removed."""
-        self._port = ServicePort(folder.home, self.dispatcher, self.log.say)
+        self._port: ServicePort | NoPort = (
+            NoPort(self.dispatcher) if self.spec.is_version else ServicePort(folder.home, self.dispatcher, self.log.say)
+        )
         self._may_move = True
         """Whether a port that the spec names is to be had: a revision that is not ready yet leaves it where it was."""
         self._deploying: asyncio.Task[None] | None = None
@@ -77,6 +82,8 @@ class HostedService:
     async def remove(self) -> None:
         """Its port no longer answers, its processes end and its folder goes."""
         self.publish(state=ServiceState.DELETING)
+        if self.spec.is_version:
+            await self._finish_queue()
         await self._leave(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
         await in_thread(kill_service_trees, self.folder.home, self.folder.id)
         await in_thread(self.folder.delete)
@@ -124,20 +131,21 @@ class HostedService:
             "step": self.observation.now.step if self.is_deploying else "",
             "trouble": self._outage or self._failure,
             "port": port or self.observation.now.port,
-            "replicas": active.ready if active and port else 0,
+            "replicas": active.ready if active and self._port.is_open else 0,
             "wanted_replicas": active.wanted if active else self.spec.scale.least,
             "notes": facts.notes if facts else (),
             "schema": facts.schema if facts else {},
         }
         self.observation.change(**{**said, **fields})
         self._port.set_health(*self._health())
+        self._published()
 
     def _state(self) -> ServiceState:
         if self.is_deploying:
             return ServiceState.TRANSITIONING
         if self.active is None:
             return ServiceState.FAILED
-        return ServiceState.HEALTHY if self.active.ready and self._port.number else ServiceState.UNHEALTHY
+        return ServiceState.HEALTHY if self.active.ready and self._port.is_open else ServiceState.UNHEALTHY
 
     def _health(self) -> tuple[ServiceState, str]:
         """What requests hear: they wait for a worker that is being replaced, not for one that fails to start."""
@@ -207,7 +215,8 @@ class HostedService:
         if old is not None:
             old.retire()
         self._retire_soon(old, old_held, self._port.move())
-        self.log.say(f"Revision {fresh.revision.number} answers on port {self._port.number}.")
+        where = f" on port {self._port.number}" if self._port.number else ""
+        self.log.say(f"Revision {fresh.revision.number} answers{where}.")
         self.publish()
 
     def _is_over(self) -> None:
@@ -287,6 +296,12 @@ class HostedService:
 
     def _tell_step(self, step: str) -> None:
         self.publish(step=step)
+
+    async def _finish_queue(self) -> None:
+        """The endpoint sends nothing more: what it has sent before is answered, if that takes no longer than this."""
+        ends_at = asyncio.get_running_loop().time() + _VERSION_DRAIN_SECONDS
+        while self.dispatcher.depth and self.dispatcher.is_served and asyncio.get_running_loop().time() < ends_at:
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def _leave(self, drain_seconds: float, why: str) -> None:
         self._is_leaving = True

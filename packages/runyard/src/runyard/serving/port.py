@@ -8,7 +8,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import PortWish
 from runyard.model.web_services import ServiceSpec, ServiceState
 from runyard.node.ports import HeldPorts, stranger_on
-from runyard.serving.dispatch import Dispatcher
+from runyard.serving.dispatch import Dispatcher, Splitter
 from runyard.serving.front.endpoint import Endpoint, open_port
 from runyard.serving.front.reception import Say
 
@@ -19,11 +19,15 @@ MakeSpec = Callable[[], ServiceSpec]
 class ServicePort:
     """The open port of a web service. While it moves, the next one is open beside it, and both answer."""
 
-    def __init__(self, home: Path, dispatcher: Dispatcher, say: Say) -> None:
+    def __init__(self, home: Path, dispatcher: Dispatcher | Splitter, say: Say) -> None:
         self._home, self._dispatcher, self._say = home, dispatcher, say
         self._endpoint: Endpoint | None = None
         self._next: Endpoint | None = None
         self._turn = asyncio.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        return self._endpoint is not None
 
     @property
     def number(self) -> int:
@@ -81,6 +85,33 @@ class ServicePort:
             if holder is None:
                 raise
             raise InvalidArgument(f"{error.problem} {str(holder).capitalize()} has it.", hint=error.hint) from None
+
+
+class NoPort:
+    """Of a version, which is asked through the port of its endpoint. As ServicePort otherwise."""
+
+    is_open, number = True, 0
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def open(self, spec: MakeSpec, known_port: int) -> None:
+        """There is nothing to open, and nothing that could be in its way."""
+
+    async def reconfigure(self, spec: MakeSpec) -> None:
+        """There is nothing to change."""
+
+    def move(self) -> None:
+        return None
+
+    async def stay(self) -> None:
+        """It is where it was."""
+
+    def set_health(self, state: ServiceState, problem: str) -> None:
+        self._dispatcher.set_outage(None if state is ServiceState.HEALTHY else problem)
+
+    async def close(self, grace_seconds: float) -> None:
+        """What was asked of the endpoint is for the workers to finish."""
 
 
 def _free_port(home: Path) -> int:

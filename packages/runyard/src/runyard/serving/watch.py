@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Protocol
 
 from runyard.model.web_services import ServiceSpec
-from runyard.serving.dispatch import Dispatcher
 from runyard.serving.log_file import ServiceLog
 from runyard.serving.observation import Observation
 from runyard.serving.workers.memory import machine_limit_bytes
@@ -19,13 +18,21 @@ _TENSE_SHARE = 0.5
 _TIDY_SECONDS = 5.0
 
 
+class Load(Protocol):
+    @property
+    def utilization(self) -> float: ...
+    @property
+    def depth(self) -> int: ...
+
+
 class Watched(Protocol):
     spec: ServiceSpec
     log: ServiceLog
-    dispatcher: Dispatcher
     observation: Observation
     active: ReplicaSet | None
 
+    @property
+    def dispatcher(self) -> Load: ...
     def workers(self) -> list[WorkerProcess]: ...
     async def ensure_port(self) -> None: ...
     def publish(self) -> None: ...

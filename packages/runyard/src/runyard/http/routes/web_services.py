@@ -8,12 +8,13 @@ from runyard.errors import Json as JsonObject
 from runyard.http.answers import Bytes, Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
+from runyard.http.context import Services, Use
 from runyard.http.definitions import deployment_definition
 from runyard.http.fields import flag, mapping, strings, text
 from runyard.http.numbers import Counting, Whole
 from runyard.http.routes.runs import wanted_tags
 from runyard.http.waiting import newer_record
+from runyard.model.assets import Asset
 from runyard.services.web_services.web_services import NewService, Wanted
 
 router = APIRouter(prefix="/workspaces/{workspace}/services", dependencies=[Depends(workspace_access)])
@@ -24,15 +25,10 @@ Texts = Annotated[Sequence[str], Query()]
 
 @router.post("")
 def deploy(services: Use, workspace: str, body: JsonBody) -> Response:
-    new = NewService(
-        name=text(body, "name"),
-        definition=deployment_definition(body) | {"type": text(body, "type", "ACI")},
-        description=text(body, "description", ""),
-        tags=strings(body, "tags"),
-        properties=strings(body, "properties"),
-        overwrite=flag(body, "overwrite"),
-    )
-    return Json(services.service_records.whole(services.web_services.deploy(workspace, new)))
+    new = new_service(body, text(body, "type", "ACI"))
+    is_endpoint = mapping(body, "config").get("version_name") is not None
+    deploy = services.endpoints.deploy if is_endpoint else services.web_services.deploy
+    return Json(services.service_records.whole(deploy(workspace, new)))
 
 
 @router.get("")
@@ -65,12 +61,7 @@ async def wait(services: Use, workspace: str, name: str, version: Whole = 0, tim
 
 @router.patch("/{name}")
 def change(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
-    changes = deployment_definition(body) | {
-        "description": None if body.get("description") is None else text(body, "description"),
-        "tags": _changed_tags(body),
-        "properties": strings(body, "properties"),
-    }
-    return Json(services.service_records.whole(services.web_services.change(workspace, name, changes)))
+    return Json(services.service_records.whole(services.web_services.change(workspace, name, changes_in(body))))
 
 
 @router.post("/{name}/reload")
@@ -93,12 +84,7 @@ def logs(
     limit: Counting = LARGEST_LOG_PIECE,
     lines: Counting | None = None,
 ) -> Response:
-    service = services.web_services.get(workspace, name)
-    if lines is not None:
-        data, behind = services.service_records.last_lines(service, lines)
-    else:
-        data, behind = services.service_records.log(service, offset, min(limit, LARGEST_LOG_PIECE))
-    return Bytes(data, headers={"X-Runyard-Offset": str(behind), "X-Content-Type-Options": "nosniff"})
+    return log_piece(services, services.web_services.get(workspace, name), offset, limit, lines)
 
 
 @router.get("/{name}/keys")
@@ -144,7 +130,35 @@ def model_lineage(services: Use, workspace: str, name: str, version: Whole | Non
     )
 
 
-def _changed_tags(body: JsonObject) -> dict[str, str | None]:
+def new_service(body: JsonObject, type: str) -> NewService:
+    return NewService(
+        name=text(body, "name"),
+        definition=deployment_definition(body) | {"type": type},
+        description=text(body, "description", ""),
+        tags=strings(body, "tags"),
+        properties=strings(body, "properties"),
+        overwrite=flag(body, "overwrite"),
+    )
+
+
+def changes_in(body: JsonObject) -> JsonObject:
+    return deployment_definition(body) | {
+        "description": None if body.get("description") is None else text(body, "description"),
+        "tags": changed_tags(body),
+        "properties": strings(body, "properties"),
+    }
+
+
+def log_piece(services: Services, service: Asset, offset: int, limit: int, lines: int | None) -> Bytes:
+    """Its last lines, or the bytes from an offset on."""
+    if lines is not None:
+        data, behind = services.service_records.last_lines(service, lines)
+    else:
+        data, behind = services.service_records.log(service, offset, min(limit, LARGEST_LOG_PIECE))
+    return Bytes(data, headers={"X-Runyard-Offset": str(behind), "X-Content-Type-Options": "nosniff"})
+
+
+def changed_tags(body: JsonObject) -> dict[str, str | None]:
     """A null removes."""
     return {**{key: None for key, value in mapping(body, "tags").items() if value is None}, **strings(body, "tags")}
 

@@ -132,10 +132,14 @@ PARAMETERS: Mapping[str, Parameter] = {
     **dict.fromkeys(("period_seconds", "timeout_seconds"), _accepted(_whole(1, MOST_SECONDS), AKS)),
     "initial_delay_seconds": _accepted(_whole(0, MOST_SECONDS), AKS),
     **dict.fromkeys(("success_threshold", "failure_threshold"), _accepted(_whole(1, 10_000), AKS)),
-    **dict.fromkeys(("namespace", "compute_target_name", "version_name"), _accepted(_text, AKS)),
+    **dict.fromkeys(("namespace", "compute_target_name"), _accepted(_text, AKS)),
     "blobfuse_enabled": _accepted(_flag, AKS),
-    "traffic_percentile": _accepted(_whole(0, 100), AKS),
-    **dict.fromkeys(("is_default", "is_control_version_type"), _accepted(_flag, AKS)),
+    "version_name": Parameter(frozenset({AKS}), _text, "Makes it an endpoint; the name of its first version."),
+    "traffic_percentile": Parameter(
+        frozenset({AKS}), _whole(0, 100), "The version's share of the requests; what is left goes to the default one."
+    ),
+    "is_default": Parameter(frozenset({AKS}), _flag, "The version gets what traffic_percentile of all leave over."),
+    "is_control_version_type": Parameter(frozenset({AKS}), _flag, "Kept: the version that others are compared with."),
 }
 
 WITHOUT_EFFECT: Mapping[str, Parameter] = {name: one for name, one in PARAMETERS.items() if not one.effect}

@@ -1,14 +1,16 @@
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound
 from runyard.listen_settings import is_loopback
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
+from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Listening, Scorer, ServiceSpec, ServiceType
 from runyard.planning.plan_json import environment_from_json
+from runyard.planning.web_services.endpoint import Version, shares
 from runyard.planning.web_services.service_config import Machine, Serving, checked_config
 from runyard.planning.web_services.service_parameters import SECRETS
 from runyard.planning.web_services.web_service import (
@@ -25,6 +27,7 @@ from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
 from runyard.services.snapshots import checked_entries, require_blobs
 from runyard.services.web_services.models import ServableModels
+from runyard.services.web_services.versions import VERSIONS, is_version, stored, versions_in
 
 Body = Mapping[str, Any]
 NOBODY = Credentials("", "", "")
@@ -79,6 +82,27 @@ class Blueprints:
         }
         return Draft(body, {name: config[name] for name in SECRETS & config.keys()})
 
+    def endpoint_draft(self, config: Body, versions: Sequence[Version]) -> Draft:
+        """Of an endpoint, which has a port and keys; its versions have all else."""
+        checked = checked_config(ServiceType.AKS, config)
+        serving = serving_of_deployment(
+            Deployment(ServiceType.AKS, (), checked), self._machine, self._listening.request_bytes
+        )
+        body = {
+            "type": ServiceType.AKS.value,
+            "models": [],
+            "inference": None,
+            "config": {name: value for name, value in checked.items() if name not in SECRETS},
+            "image_id": None,
+            "submitter": {},
+            "scorer": Scorer.SCRIPT.value,
+            "environment": dict(vars(EnvironmentSpec())),
+            "surroundings": self.surroundings,
+            "notes": self._open_to_all(serving),
+            VERSIONS: stored(versions),
+        }
+        return Draft(body, {name: checked[name] for name in SECRETS & checked.keys()})
+
     def checked_image(self, workspace: str, body: Body) -> Body:
         """Models and inference of an image, checked and kept as a deployment's are."""
         given = {"type": ServiceType.ACI.value, "models": body.get("models"), "inference": body.get("inference")}
@@ -90,7 +114,8 @@ class Blueprints:
         body = service.body
         identity = {"id": service.id, "workspace": service.workspace, "name": service.name}
         counts = {"revision": body["revision"], "generation": body["generation"]}
-        return self._spec(service.workspace, body, {**identity, **counts}, credentials)
+        made = self._spec(service.workspace, body, {**identity, **counts}, credentials)
+        return replace(made, versions=shares(versions_in(service)), is_version=is_version(service))
 
     def require_models(self, workspace: str, names: Sequence[str]) -> None:
         """Raises NotFound for one that is not there."""

@@ -6,6 +6,7 @@ from runyard.errors import RunyardError
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
 from runyard.services.web_services.credentials import SECRET_KEY, ServiceCredentials
+from runyard.services.web_services.versions import orphans
 from runyard.services.web_services.writing import KIND, ServiceWriter
 
 LOOK_EVERY_SECONDS = 2.0
@@ -39,6 +40,9 @@ class ServiceKeeper:
         ids = set()
         with self._writer.turn:
             for workspace in self._assets.list_workspaces():
+                services = self._assets.list(workspace.name, KIND)
+                for orphan in orphans(services):
+                    self._writer.remove(orphan)
                 services = self._assets.list(workspace.name, KIND)
                 self._credentials.forget_all_but(workspace.name, {one.body[SECRET_KEY] for one in services})
                 for service in services:

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from runyard.errors import NotFound
@@ -14,9 +15,14 @@ from runyard.model.web_services import (
     ServiceType,
 )
 from runyard.planning.plan_json import environment_from_json
+from runyard.planning.web_services.endpoint import shares
 from runyard.planning.web_services.service_config import asks_for_keys, asks_for_tokens
 from runyard.planning.web_services.web_service import SCORE, scoring_path
 from runyard.ports.serving import ServiceHost
+from runyard.ports.stores import AssetStore
+from runyard.services.web_services.endpoint_records import together, version_record
+from runyard.services.web_services.versions import is_endpoint, version_asset_name, versions_in
+from runyard.services.web_services.writing import KIND
 
 LockOf = Callable[[EnvironmentSpec], str]
 """The lock of a finished environment, "" where there is none."""
@@ -27,8 +33,8 @@ SWAGGER = "/swagger.json"
 class ServiceRecords:
     """Web services as the wire shows them: what is stored, with what the host says of it."""
 
-    def __init__(self, host: ServiceHost, listening: Listening, lock_of: LockOf) -> None:
-        self._host, self._listening, self._lock_of = host, listening, lock_of
+    def __init__(self, assets: AssetStore, host: ServiceHost, listening: Listening, lock_of: LockOf) -> None:
+        self._assets, self._host, self._listening, self._lock_of = assets, host, listening, lock_of
 
     def short(self, service: Asset) -> dict[str, Any]:
         return self._shown(service, self._host.observe(service.id))
@@ -49,11 +55,20 @@ class ServiceRecords:
         return self._host.read_log(service.id, offset, limit)
 
     def last_lines(self, service: Asset, count: int) -> tuple[bytes, int]:
+        """Of an endpoint its own, and then those of each version."""
+        lines, behind = self._last_lines(service.id, count)
+        pieces = [
+            b"==> version %b <==\n%b" % (name.encode(), self._last_lines(version.id, count)[0])
+            for name, version in self._versions(service).items()
+        ]
+        return b"\n".join([*([lines] if lines or not pieces else []), *pieces]), behind
+
+    def _last_lines(self, service_id: str, count: int) -> tuple[bytes, int]:
         if count <= 0:
-            return b"", self._host.read_log(service.id, -1, 1)[1]
+            return b"", self._host.read_log(service_id, -1, 1)[1]
         size = FIRST_TAIL_BYTES
         while True:
-            data, behind = self._host.read_log(service.id, -size, size)
+            data, behind = self._host.read_log(service_id, -size, size)
             if data.rstrip(b"\n").count(b"\n") >= count or len(data) < size or size >= MOST_TAIL_BYTES:
                 return b"".join(data.splitlines(keepends=True)[-count:]), behind
             size *= 4
@@ -62,9 +77,32 @@ class ServiceRecords:
         return self._host.metrics(service.id)
 
     def _with_lock(self, service: Asset, shown: dict[str, Any]) -> dict[str, Any]:
-        return {**shown, "lock": self._lock_of(environment_from_json(dict(service.body["environment"])))}
+        default = next((version.name for version in versions_in(service) if version.is_default), None)
+        worker = service if default is None else self._versions(service).get(default, service)
+        return {**shown, "lock": self._lock_of(environment_from_json(dict(worker.body["environment"])))}
+
+    def _versions(self, endpoint: Asset) -> dict[str, Asset]:
+        """Those that are there, by name; one may be removed just now."""
+        found = {}
+        for version in versions_in(endpoint):
+            with suppress(NotFound):
+                name = version_asset_name(endpoint.name, version.name)
+                found[version.name] = self._assets.get(endpoint.workspace, KIND, name)
+        return found
 
     def _shown(self, service: Asset, observed: ObservedService | None) -> dict[str, Any]:
+        own = self._shown_alone(service, observed)
+        if not is_endpoint(service):
+            return own
+        there, told = self._versions(service), zip(versions_in(service), shares(versions_in(service)), strict=True)
+        records = {
+            version.name: version_record(version, share.share, self.short(there[version.name]))
+            for version, share in told
+            if version.name in there
+        }
+        return together(own, records)
+
+    def _shown_alone(self, service: Asset, observed: ObservedService | None) -> dict[str, Any]:
         body, type = service.body, ServiceType(service.body["type"])
         seen = observed or ObservedService(0, 0, 0, ServiceState.TRANSITIONING)
         wanted = body["revision"]

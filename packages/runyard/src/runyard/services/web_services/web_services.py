@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runyard.errors import AlreadyExists, Conflict, NotFound
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset
 from runyard.model.names import check_asset_name
 from runyard.planning.web_services.service_config import changed_config
@@ -11,6 +11,7 @@ from runyard.ports.stores import AssetStore
 from runyard.services.kinds import added_properties
 from runyard.services.web_services.blueprints import Blueprints, Body, Draft, service_type
 from runyard.services.web_services.credentials import ServiceCredentials, changed_credentials, new_credentials
+from runyard.services.web_services.versions import is_endpoint, is_version, place_of, version_asset_name, versions_in
 from runyard.services.web_services.writing import KIND, ServiceWriter
 from runyard.services.workspaces import Workspaces
 
@@ -60,12 +61,15 @@ class WebServices:
         answers as it did until the new workers are ready."""
         self._workspaces.get(workspace)
         check_asset_name(KIND, new.name)
-        self._check_name_is_free(workspace, new)
+        self.find_place(workspace, new)
         draft = self._blueprints.draft(workspace, new.definition)
         body = {**draft.body, "description": new.description, "properties": dict(new.properties)}
         with self._writer.turn:
-            there = self._check_name_is_free(workspace, new)
-            self._check_port(body, there)
+            there = self.find_place(workspace, new)
+            self.check_port(body, there)
+            if there is not None and is_endpoint(there):
+                self.remove(there)
+                there = None
             if there is None:
                 return self._writer.add(workspace, new.name, body, new.tags, new_credentials(draft.secrets))
             credentials = changed_credentials(self._credentials.of(there), draft.secrets)
@@ -76,7 +80,7 @@ class WebServices:
         found = self._writer.find(workspace, name)
         if found is not None:
             return found
-        known = ", ".join(f"'{one.name}'" for one in self._assets.list(workspace, KIND)[:20]) or "none"
+        known = ", ".join(f"'{one.name}'" for one in self._listed(workspace)[:20]) or "none"
         raise NotFound(
             f"There is no web service {ascii(name)[:80]} in workspace {workspace!r} (WebserviceNotFound). "
             f"Known: {known}."
@@ -87,9 +91,9 @@ class WebServices:
         type = service_type(wanted.type) if wanted.type else None
         return [
             service
-            for service in self._assets.list(workspace, KIND)
+            for service in self._listed(workspace)
             if (type is None or service.body["type"] == type)
-            and _is_among(wanted.model, service.body["models"])
+            and _is_among(wanted.model, self._models_of(service))
             and _is_among(wanted.image, [service.body["image_id"] or ""])
             and _has(service.tags, wanted.tags)
             and _has(service.body["properties"], wanted.properties)
@@ -102,12 +106,13 @@ class WebServices:
             seen = self.get(workspace, name)
             before = self._credentials.of(seen)
             draft = self._changed(seen, before, changes)
-            self._check_port(draft.body, seen)
+            self.check_port(draft.body, seen)
             said, tags = changes.get("description"), {**seen.tags, **(changes.get("tags") or {})}
             body = {
                 **draft.body,
                 "description": seen.body["description"] if said is None else said,
                 "properties": added_properties(seen, changes.get("properties") or {}),
+                **place_of(seen),
             }
             return self._writer.replace(
                 seen,
@@ -121,6 +126,10 @@ class WebServices:
         """New workers from the same files."""
         with self._writer.turn:
             seen = self.get(workspace, name)
+            for version in versions_in(seen):
+                self.reload(workspace, version_asset_name(name, version.name))
+            if is_endpoint(seen):
+                return seen
             return self._writer.replace(seen, seen.body, seen.tags, self._credentials.of(seen), is_forced=True)
 
     def delete(self, workspace: str, name: str) -> None:
@@ -128,12 +137,24 @@ class WebServices:
         self._workspaces.get(workspace)
         with self._writer.turn:
             there = self._writer.find(workspace, name)
-            if there is None:
-                return
-            self._writer.forget(there)
-        self._writer.end(there)
+            forgotten = self._forget(there) if there is not None else []
+        for one in forgotten:
+            self._writer.end(one)
 
-    def _check_name_is_free(self, workspace: str, new: NewService) -> Asset | None:
+    def remove(self, service: Asset) -> None:
+        """With its versions, where it is an endpoint. Callers hold the writer's turn."""
+        for one in self._forget(service):
+            self._writer.end(one)
+
+    def _forget(self, service: Asset) -> Sequence[Asset]:
+        """What is to end now: it itself, and its versions after it."""
+        forgotten = [service, *self._versions_of(service)]
+        for one in forgotten:
+            self._writer.forget(one)
+        return forgotten
+
+    def find_place(self, workspace: str, new: NewService) -> Asset | None:
+        """What is to be overwritten, None where the name is free. Raises AlreadyExists."""
         there = self._writer.find(workspace, new.name)
         if there is not None and not new.overwrite:
             raise AlreadyExists(
@@ -145,6 +166,8 @@ class WebServices:
     def _changed(self, seen: Asset, before: Credentials, changes: Body) -> Draft:
         """The definition with the changes in it. An image that is left for other models or code is no longer named."""
         body = seen.body
+        if is_endpoint(seen):
+            return self._changed_endpoint(seen, changes)
         own = {"ssl_key_pem": before.private_key} if before.private_key else {}
         definition: dict[str, Any] = {
             "type": body["type"],
@@ -158,7 +181,27 @@ class WebServices:
             definition["image_id"] = None
         return self._blueprints.draft(seen.workspace, definition)
 
-    def _check_port(self, body: Body, itself: Asset | None) -> None:
+    def _changed_endpoint(self, seen: Asset, changes: Body) -> Draft:
+        if _redefines(changes):
+            raise InvalidArgument(
+                f"{seen.name!r} is an endpoint: its versions have models and scripts.", hint="Use update_version()."
+            )
+        config = changed_config(seen.body["config"], changes.get("config") or {})
+        return self._blueprints.endpoint_draft(config, versions_in(seen))
+
+    def _listed(self, workspace: str) -> Sequence[Asset]:
+        """Versions are seen in their endpoints alone."""
+        return [service for service in self._assets.list(workspace, KIND) if not is_version(service)]
+
+    def _models_of(self, service: Asset) -> Sequence[str]:
+        return [model for one in (service, *self._versions_of(service)) for model in one.body["models"]]
+
+    def _versions_of(self, service: Asset) -> Sequence[Asset]:
+        names = [version_asset_name(service.name, version.name) for version in versions_in(service)]
+        found = [self._writer.find(service.workspace, name) for name in names]
+        return [version for version in found if version is not None]
+
+    def check_port(self, body: Body, itself: Asset | None) -> None:
         """Of two that ask for one port the second is refused at once, by name."""
         port = body["config"].get("port")
         if port is None:

@@ -36,7 +36,7 @@ class ServiceWriter:
         """No model is deleted while `models_stay` is held."""
         self._assets, self._host, self._blueprints, self._credentials = assets, host, blueprints, credentials
         self._models_stay = models_stay
-        self.turn = threading.Lock()
+        self.turn = threading.RLock()
         self._untold: set[tuple[str, str]] = set()
 
     def find(self, workspace: str, name: str) -> Asset | None:

@@ -1,4 +1,4 @@
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from runyard.serving.frames import WorkerAnswer
 
@@ -12,13 +12,32 @@ class Refusal(NamedTuple):
     """Above 0: worth sending again after so long."""
 
 
+class Taker(Protocol):
+    """The version of an endpoint that a request was given to."""
+
+    @property
+    def field(self) -> bytes:
+        """The line of an answer's head that names it."""
+
+
 class ScoringRequest:
     """One request on its way through a dispatcher, which alone writes its fields.
 
     Either `answered` or `refused` is called, once, from the loop; neither for one that was dropped.
     """
 
-    __slots__ = ("begun_at", "body", "frame", "id", "is_over", "is_plain", "is_timed_out", "queued_at", "was_retried")
+    __slots__ = (
+        "begun_at",
+        "body",
+        "frame",
+        "id",
+        "is_over",
+        "is_plain",
+        "is_timed_out",
+        "queued_at",
+        "taker",
+        "was_retried",
+    )
 
     def __init__(self, body: bytes, *, is_plain: bool = True) -> None:
         """`is_plain`: a worker that does not ask for heads gets none."""
@@ -32,6 +51,8 @@ class ScoringRequest:
         """Answered, refused or dropped."""
         self.is_timed_out = False
         self.frame: list[int] | None = None
+        self.taker: Taker | None = None
+        """Where there are several versions."""
 
     def head(self) -> bytes:
         """JSON of method, path, query and headers, as workers get it."""

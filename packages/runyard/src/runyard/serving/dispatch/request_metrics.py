@@ -21,6 +21,10 @@ class LatencyHistogram:
         if seconds > self._longest:
             self._longest = seconds
 
+    def merge(self, other: "LatencyHistogram") -> None:
+        self._counts.update(other._counts)
+        self._longest = max(self._longest, other._longest)
+
     def milliseconds(self) -> dict[str, float]:
         """p50, p90, p95, p99 and max; empty before the first."""
         total = self._counts.total()
@@ -49,6 +53,10 @@ class RequestMetrics:
     def scored(self, status: int, seconds: float) -> None:
         self._by_status[status] += 1
         self._latency.add(seconds)
+
+    def merge(self, other: "RequestMetrics") -> None:
+        self._by_status.update(other._by_status)
+        self._latency.merge(other._latency)
 
     def summary(self) -> dict[str, Any]:
         return {

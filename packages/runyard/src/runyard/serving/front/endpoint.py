@@ -5,7 +5,7 @@ import contextlib
 
 from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceSpec, ServiceState
-from runyard.serving.dispatch import Dispatcher
+from runyard.serving.dispatch import Dispatcher, Splitter
 from runyard.serving.front.connection import Connection
 from runyard.serving.front.limits import ConnectionLimits, limits_here
 from runyard.serving.front.listening import BACKLOG, listen, tls_context
@@ -16,7 +16,7 @@ _ADDRESS = ("host", "certificate", "private_key")
 
 
 async def open_port(
-    spec: ServiceSpec, port: int, dispatcher: Dispatcher, say: Say, *, limits: ConnectionLimits | None = None
+    spec: ServiceSpec, port: int, dispatcher: Dispatcher | Splitter, say: Say, *, limits: ConnectionLimits | None = None
 ) -> "Endpoint":
     """Answer on that port of the spec's host; 0 means any free one. `say` hears of answers that failed.
 

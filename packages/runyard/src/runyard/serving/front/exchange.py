@@ -229,6 +229,8 @@ class Exchange(ScoringRequest):
             lines += _CLOSE
         elif b"connection" in self.fields:
             lines += _KEEP
+        if self.taker is not None:
+            lines += self.taker.field
         head = b"%bx-ms-request-id: %b\r\n%b%b%b" % (status_line(status), self._request_id, self._extra, lines, size)
         self._client.write(self, head, body)
 

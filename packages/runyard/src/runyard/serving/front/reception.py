@@ -5,7 +5,7 @@ from collections.abc import Callable
 import orjson
 
 from runyard.model.web_services import Scorer, ServiceSpec, ServiceState
-from runyard.serving.dispatch import Dispatcher
+from runyard.serving.dispatch import Dispatcher, Splitter
 from runyard.serving.dispatch.request import Refusal
 from runyard.serving.front.answers import RequestIds
 from runyard.serving.front.cross_origin import CrossOrigin
@@ -26,7 +26,9 @@ Say = Callable[[str], None]
 
 
 class Reception:
-    def __init__(self, spec: ServiceSpec, dispatcher: Dispatcher, say: Say, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, spec: ServiceSpec, dispatcher: Dispatcher | Splitter, say: Say, limits: ConnectionLimits
+    ) -> None:
         self.dispatcher, self.say, self.limits = dispatcher, say, limits
         self.crowd = Crowd(limits.connections, places_here())
         self.ids = RequestIds()

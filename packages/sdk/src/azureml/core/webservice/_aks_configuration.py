@@ -6,6 +6,7 @@ from azureml.exceptions import WebserviceException
 AKS_WEBSERVICE_TYPE = "AKS"
 AKS_ENDPOINT_TYPE = "AKSENDPOINT"
 NAMESPACE_REGEX = "^[a-z0-9]([a-z0-9-]{,61}[a-z0-9])?$"
+_VERSION_NAME = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?\Z"
 
 _AUTOSCALE = ("autoscale_min_replicas", "autoscale_max_replicas", "autoscale_refresh_seconds",
               "autoscale_target_utilization")
@@ -88,7 +89,15 @@ class AksEndpointDeploymentConfiguration(AksServiceDeploymentConfiguration):
 
     def validate_endpoint_configuration(self):
         """Raise WebserviceException for a version or a share of the traffic that cannot be."""
+        check_version_name(self.version_name)
         check_share("traffic_percentile", self.traffic_percentile)
+
+
+def check_version_name(name):
+    """WebserviceException for a name that no version of an endpoint can have."""
+    if not isinstance(name, str) or not re.match(_VERSION_NAME, name):
+        raise WebserviceException("version_name %r is not valid. It has 1 to 32 characters: lower case letters, digits "
+                                  "and '-'; it begins with a letter and ends with a letter or digit." % (name,))
 
 
 def check_aks_settings(given):

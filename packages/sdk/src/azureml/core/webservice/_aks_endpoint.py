@@ -1,20 +1,29 @@
 from enum import Enum
 
-from azureml._not_yet import unsupported
+from azureml._filters import as_texts
+from azureml._service import webservice_errors
+from azureml._times import time_of
+from azureml.core._model_references import model_ids, models_of, no_code_model
+from azureml.core.model import Model
 from azureml.core.webservice._aks_configuration import (
-    AKS_ENDPOINT_TYPE, AksEndpointDeploymentConfiguration, check_aks_settings, check_share)
+    AKS_ENDPOINT_TYPE, AksEndpointDeploymentConfiguration, check_aks_settings, check_share, check_version_name)
 from azureml.core.webservice._aks_webservice import AksWebservice
-from azureml.core.webservice._changing import change, changes_of
+from azureml.core.webservice._changing import change, changes_of, send_change
+from azureml.core.webservice._records import error_of
 from azureml.core.webservice.webservice import Webservice
 from azureml.exceptions import WebserviceException
 
 _NOT_SETTINGS = ("self", "__class__", "version_name", "tags", "properties", "description", "models",
-                 "inference_config", "is_control_version_type")
+                 "inference_config")
 _FIRST_VERSION = "default"
 
 
 class AksEndpoint(AksWebservice):
-    """An AksWebservice whose model and script have the name of a version. It has one version at a time here."""
+    """One address whose requests several versions share, each with its own model, script and workers.
+
+    A version gets its traffic_percentile of the requests, and the default version what is left. One that is not ready,
+    or down, gets none. The answer's header azureml-model-deployment names the version that answered.
+    """
 
     _webservice_type = AKS_ENDPOINT_TYPE
 
@@ -43,8 +52,8 @@ class AksEndpoint(AksWebservice):
 
     @property
     def versions(self):
-        """Version name to the web service that answers for it."""
-        return {self._record["config"]["version_name"]: _Version(self)}
+        """Version name to an AksEndpointVersion: what the endpoint knew of it when it was last asked."""
+        return {name: AksEndpointVersion(self, record) for name, record in self._record["versions"].items()}
 
     def create_version(self, version_name, autoscale_enabled=None, autoscale_min_replicas=None,
                        autoscale_max_replicas=None, autoscale_refresh_seconds=None, autoscale_target_utilization=None,
@@ -54,10 +63,16 @@ class AksEndpoint(AksWebservice):
                        period_seconds=None, initial_delay_seconds=None, timeout_seconds=None, success_threshold=None,
                        failure_threshold=None, traffic_percentile=None, is_default=None, is_control_version_type=None,
                        cpu_cores_limit=None, memory_gb_limit=None):
-        raise unsupported(
-            "A second version of an endpoint beside the first", "Deploy it as a web service of its own, or change this "
-            "one with update_version(%r, models=..., inference_config=...): no request fails meanwhile." % (
-                self._record["config"]["version_name"]))
+        """Add a version. It gets its traffic_percentile, 0 without one, as soon as it is ready."""
+        settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS and value is not None}
+        check_version_name(version_name)
+        _check_settings(settings)
+        found = models_of(self.workspace, models or [])
+        if inference_config is None:
+            no_code_model(found)
+        send_change(self, self._client.post, self._path + "/versions", inference_config, {
+            "name": version_name, "models": model_ids(found), "config": settings, "description": description or "",
+            "tags": as_texts(tags), "properties": as_texts(properties)})
 
     def update_version(self, version_name, autoscale_enabled=None, autoscale_min_replicas=None,
                        autoscale_max_replicas=None, autoscale_refresh_seconds=None, autoscale_target_utilization=None,
@@ -68,17 +83,18 @@ class AksEndpoint(AksWebservice):
                        failure_threshold=None, traffic_percentile=None, is_default=None, is_control_version_type=None,
                        cpu_cores_limit=None, memory_gb_limit=None):
         """Change what is given. A new model or script takes over when it is ready; no request fails meanwhile."""
-        settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
-        self._require(version_name)
-        check_aks_settings(settings)
-        check_share("traffic_percentile", traffic_percentile)
-        settings.pop("is_default")
-        change(self, **changes_of(self, None, models, inference_config, tags, properties, description, settings))
+        settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS and value is not None}
+        version = self._version(version_name)
+        _check_settings(settings)
+        change(self, path=version._path, **changes_of(version, None, models, inference_config, tags, properties,
+                                                      description, settings))
 
     def delete_version(self, version_name):
-        self._require(version_name)
-        raise WebserviceException("%r is the one version of the endpoint %r; delete() removes both." % (
-            version_name, self.name))
+        """Its share of the requests goes to the default version, which itself cannot be deleted."""
+        version = self._version(version_name)
+        with webservice_errors():
+            self._client.delete(version._path)
+        self.update_deployment_state()
 
     def update(self, auth_enabled=None, token_auth_enabled=None, enable_app_insights=None, description=None, tags=None,
                properties=None):
@@ -93,29 +109,58 @@ class AksEndpoint(AksWebservice):
         written["versions"] = {name: version.serialize() for name, version in self.versions.items()}
         return written
 
-    def _take(self, workspace, record):
-        super(AksEndpoint, self)._take(workspace, record)
-        self.is_default, self.version_type = True, AksEndpoint.VersionType.control.value
-        self.traffic_percentile = record["config"].get("traffic_percentile", 100)
+    def _building_path(self, record):
+        being_deployed = [name for name, version in record["versions"].items() if version["step"]]
+        return "%s/versions/%s" % (self._path, being_deployed[0]) if being_deployed else self._path
 
-    def _require(self, version_name):
-        known = self._record["config"]["version_name"]
-        if version_name != known:
-            raise WebserviceException("The endpoint %r has no version %r; its version is %r." % (
-                self.name, version_name, known))
+    def _version(self, name):
+        try:
+            return self.versions[name]
+        except KeyError:
+            raise WebserviceException("The endpoint %r has no version %r; its versions are %s." % (
+                self.name, name, ", ".join(repr(one) for one in sorted(self.versions)))) from None
 
 
-class _Version(object):
-    """What an endpoint says of a version of it."""
+class AksEndpointVersion(object):
+    """What an endpoint says of one version of it."""
 
-    def __init__(self, endpoint):
-        self.name = endpoint._record["config"]["version_name"]
-        self.traffic_percentile, self.is_default = endpoint.traffic_percentile, endpoint.is_default
-        self.version_type, self.state = endpoint.version_type, endpoint.state
+    def __init__(self, endpoint, record):
+        self.workspace, self._endpoint, self.name = endpoint.workspace, endpoint, record["name"]
+        self.traffic_percentile, self.is_default = record["traffic_percentile"], record["is_default"]
+        self.version_type = AksEndpoint.VersionType(record["version_type"]).value
+        self.state, self.error = record["state"], error_of(record)
+        self.description = record.get("description")
+        self.tags, self.properties = dict(record.get("tags") or {}), dict(record.get("properties") or {})
+        self.num_replicas, self.scoring_uri = record.get("replicas"), endpoint.scoring_uri
+        self.created_time, self.updated_time = time_of(record["created_at"]), time_of(record["updated_at"])
+        self._models = record["models"]
+
+    @property
+    def models(self):
+        return [Model(self.workspace, id=model_id) for model_id in self._models]
+
+    def get_logs(self, num_lines=5000, init=False):
+        """The last lines of what this version wrote."""
+        with webservice_errors():
+            return self._endpoint._client.read(self._path + "/logs", lines=num_lines).decode("utf-8", "replace")
+
+    @property
+    def _path(self):
+        return "%s/versions/%s" % (self._endpoint._path, self.name)
 
     def serialize(self):
         return {"name": self.name, "trafficPercentile": self.traffic_percentile, "isDefault": self.is_default,
-                "type": self.version_type, "state": self.state}
+                "type": self.version_type, "state": self.state, "description": self.description, "tags": self.tags,
+                "properties": self.properties, "models": list(self._models), "error": self.error}
+
+    def __repr__(self):
+        return "%s(name=%s, traffic_percentile=%s, is_default=%s, version_type=%s, state=%s)" % (
+            type(self).__name__, self.name, self.traffic_percentile, self.is_default, self.version_type, self.state)
+
+
+def _check_settings(settings):
+    check_aks_settings(settings)
+    check_share("traffic_percentile", settings.get("traffic_percentile"))
 
 
 Webservice._types[AKS_ENDPOINT_TYPE] = AksEndpoint

@@ -7,16 +7,22 @@ from azureml.exceptions import WebserviceException
 from runyard_sdk.submitter import submitter_facts
 
 
-def change(service, code=None, **changes):
-    """PATCH what is not None; the service's attributes are as it answers. Workers change without a failed request."""
+def change(service, code=None, path=None, **changes):
+    """PATCH what is not None; the service's attributes are as it answers. Workers change without a failed request.
+    `path` is that of a version, where it is not the service as a whole that changes."""
     given = {name: value for name, value in changes.items() if value is not None}
     if code is None and not given:
         raise WebserviceException("There is nothing to update: give at least one argument.")
+    send_change(service, service._client.patch, path or service._path, code, given)
+
+
+def send_change(service, send, path, code, given):
+    """Send what is given, with its code, to the path; the service's attributes are as it answers."""
     if code is not None:
         check_code(code)
     with webservice_errors():
         record = send_with_code(service._client, code, dict(given, submitter=submitter_facts()),
-                                lambda whole: service._client.patch(service._path, whole))
+                                lambda whole: send(path, whole))
     service._take(service.workspace, record)
 
 

@@ -36,7 +36,7 @@ def list_records(workspace, compute_type=None, image_name=None, image_id=None, m
 
 def type_of(record):
     """Its type by v1's names: an AKS web service with versions is an endpoint."""
-    return "AKSENDPOINT" if record["type"] == "AKS" and record["config"].get("version_name") else record["type"]
+    return "AKSENDPOINT" if record["type"] == "AKS" and record.get("versions") else record["type"]
 
 
 def has_ended(record):

@@ -64,6 +64,7 @@ class _Progress(object):
     def __init__(self, service):
         self._service, self._told_notes = service, list(service._told_notes)
         self._log_offset, self._is_streaming, self._at_line_start = None, False, True
+        self._log_path = service._path
 
     def tell(self, record):
         self._tell_notes(record)
@@ -82,6 +83,7 @@ class _Progress(object):
         if record["step"] != _STREAMED_STEP:
             self._end_streaming()
         elif self._log_offset is None:
+            self._log_path = self._service._building_path(record)
             self._log_offset = self._end_of_log() if record["revision"] else 0
         else:
             self._is_streaming = True
@@ -110,7 +112,7 @@ class _Progress(object):
             self._tell_lines("\n".join(news))
 
     def _read_log(self, offset):
-        address = "%s/logs?offset=%d" % (self._service._path, offset)
+        address = "%s/logs?offset=%d" % (self._log_path, offset)
         with webservice_errors(), self._service._client.transport.stream(address) as answer:
             return answer.read(), int(answer.getheader("X-Runyard-Offset", 0))
 

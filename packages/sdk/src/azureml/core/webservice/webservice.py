@@ -192,6 +192,10 @@ class Webservice(ABC):
     def _take_addresses(self, record):
         self.scoring_uri, self.swagger_uri = record["scoring_uri"], record["swagger_uri"]
 
+    def _building_path(self, record):
+        """Where the log is that a deployment writes to now."""
+        return self._path
+
     @property
     def _client(self):
         return self.workspace._client

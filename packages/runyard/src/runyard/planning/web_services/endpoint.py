@@ -1,0 +1,163 @@
+"""How the requests to an endpoint are shared by its versions."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
+from runyard.model.web_services import VersionShare
+
+WHOLE = 100
+MOST_VERSIONS = 20
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
+_OF_ENDPOINT = frozenset(
+    {
+        "auth_enabled",
+        "token_auth_enabled",
+        "primary_key",
+        "secondary_key",
+        "enable_app_insights",
+        "namespace",
+        "compute_target_name",
+        "port",
+    }
+)
+SPLIT_PARAMETERS = ("traffic_percentile", "is_default", "is_control_version_type")
+"""Of a version: they say which requests it gets, and need no other workers."""
+
+
+@dataclass(frozen=True)
+class Version:
+    name: str
+    service_id: str
+    traffic_percentile: int = 0
+    """As it was given: the default version gets what is left over, too."""
+    is_default: bool = False
+    is_control: bool = False
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be so of one version; None leaves it as it is."""
+
+    traffic_percentile: int | None = None
+    is_default: bool | None = None
+    is_control: bool | None = None
+
+
+def wish_of(config: Mapping[str, Any]) -> Wish:
+    """Of checked parameters."""
+    return Wish(*(config.get(name) for name in SPLIT_PARAMETERS))
+
+
+def parted_config(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What of a deploy_configuration is the endpoint's, and what is its first version's."""
+    others = {*_OF_ENDPOINT, *SPLIT_PARAMETERS, "version_name"}
+    return (
+        {name: value for name, value in config.items() if name in _OF_ENDPOINT},
+        {name: value for name, value in config.items() if name not in others},
+    )
+
+
+def version_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a version that is made or changed. InvalidArgument for what only the endpoint as a whole can have."""
+    for name in config:
+        if name in _OF_ENDPOINT:
+            raise InvalidArgument(f"{name} is not a version's, but the endpoint's.", hint="Change it with update().")
+    return parted_config(config)[1]
+
+
+def check_version_name(name: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"version_name {ascii(name)[:80]} is not valid: 1 to 32 lower case letters, digits or '-', the first a "
+            "letter and the last no '-'."
+        )
+    return name
+
+
+def with_version(versions: Sequence[Version], name: str, service_id: str, wish: Wish) -> tuple[Version, ...]:
+    """The first is the default and the control version, whatever it was to be. Raises AlreadyExists."""
+    if any(one.name == name for one in versions):
+        raise AlreadyExists(
+            f"There is a version {name!r} already.", hint="Change it with update_version(), or choose another name."
+        )
+    if len(versions) >= MOST_VERSIONS:
+        raise Conflict(f"An endpoint has at most {MOST_VERSIONS} versions.", hint="Delete one with delete_version().")
+    is_first = not versions
+    added = Version(name, service_id, is_default=is_first, is_control=is_first)
+    if is_first:
+        wish = replace(wish, is_default=None, is_control=None)
+    return with_change([*versions, added], name, wish)
+
+
+def with_change(versions: Sequence[Version], name: str, wish: Wish) -> tuple[Version, ...]:
+    """Raises InvalidArgument where the percentiles come to more than 100, or nobody would be default."""
+    found = find_version(versions, name)
+    for kind, is_now, is_wished in (
+        ("default", found.is_default, wish.is_default),
+        ("control", found.is_control, wish.is_control),
+    ):
+        if is_now and is_wished is False:
+            raise InvalidArgument(
+                f"{name!r} is the {kind} version, and there must be one.", hint=f"Make another the {kind} version."
+            )
+    changed = tuple(_changed(one, one is found, wish) for one in versions)
+    total = sum(one.traffic_percentile for one in changed)
+    if total > WHOLE:
+        told = " + ".join(f"{one.name}: {one.traffic_percentile}" for one in changed)
+        raise InvalidArgument(
+            f"traffic_percentile of all versions together must be at most {WHOLE}, and would be {total} ({told}).",
+            hint="Lower that of another version first.",
+        )
+    return changed
+
+
+def without_version(versions: Sequence[Version], name: str) -> tuple[Version, ...]:
+    """What it got goes to the default version, which itself stays. Raises Conflict for that one."""
+    found = find_version(versions, name)
+    if found.is_default:
+        raise Conflict(
+            f"{name!r} is the default version of the endpoint, so it stays.",
+            hint="Make another the default with update_version(..., is_default=True), or delete the endpoint.",
+        )
+    left = tuple(one for one in versions if one is not found)
+    return tuple(replace(one, is_control=one.is_control or (found.is_control and one.is_default)) for one in left)
+
+
+def find_version(versions: Sequence[Version], name: str) -> Version:
+    for one in versions:
+        if one.name == name:
+            return one
+    known = ", ".join(repr(one.name) for one in versions)
+    raise NotFound(f"The endpoint has no version {ascii(name)[:80]}. It has {known}.")
+
+
+def shares(versions: Sequence[Version]) -> tuple[VersionShare, ...]:
+    rest = WHOLE - sum(one.traffic_percentile for one in versions)
+    return tuple(
+        VersionShare(
+            one.name,
+            one.service_id,
+            one.traffic_percentile + (rest if one.is_default else 0),
+            is_default=one.is_default,
+        )
+        for one in versions
+    )
+
+
+def _changed(version: Version, is_it: bool, wish: Wish) -> Version:
+    if not is_it:
+        return replace(
+            version,
+            is_default=version.is_default and not wish.is_default,
+            is_control=version.is_control and not wish.is_control,
+        )
+    share = version.traffic_percentile if wish.traffic_percentile is None else wish.traffic_percentile
+    return replace(
+        version,
+        traffic_percentile=share,
+        is_default=version.is_default or bool(wish.is_default),
+        is_control=version.is_control or bool(wish.is_control),
+    )

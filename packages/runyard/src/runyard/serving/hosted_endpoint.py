@@ -1,0 +1,143 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from runyard.model.web_services import ObservedService, ServiceSpec, ServiceState, ServiceTrouble
+from runyard.serving.deployment import DeploymentFailed, failing_at, in_thread
+from runyard.serving.dispatch import Dispatcher, Splitter
+from runyard.serving.folder import ServiceFolder
+from runyard.serving.front.endpoint import Endpoint
+from runyard.serving.hosted_service import HostedService
+from runyard.serving.log_file import ServiceLog
+from runyard.serving.observation import Observation
+from runyard.serving.port import ServicePort
+from runyard.serving.workers.process import WorkerProcess
+from runyard.serving.workers.replicas import ReplicaSet
+
+_REMOVAL_DRAIN_SECONDS, _LEAVING_DRAIN_SECONDS = 1.0, 5.0
+FindVersion = Callable[[str], HostedService | None]
+
+
+class HostedEndpoint:
+    """One endpoint in the gateway: a port whose requests its versions answer, each a web service by itself.
+
+    What it says of itself is what its versions say together.
+    """
+
+    active: ReplicaSet | None = None
+    """It has no workers of its own."""
+
+    def __init__(self, folder: ServiceFolder, find: FindVersion) -> None:
+        """Raises NotFound or InvalidArgument for a folder without a spec that can be read."""
+        self.spec = folder.spec()
+        self.folder, self._find = folder, find
+        self.log = ServiceLog(folder.log)
+        self.observation = Observation(folder)
+        self.dispatcher = Splitter(self.spec, self._dispatcher_of)
+        self._port = ServicePort(folder.home, self.dispatcher, self.log.say)
+        self._closing: set[asyncio.Task[None]] = set()
+        self._trouble: ServiceTrouble | None = None
+        self._is_leaving = False
+
+    async def resume(self) -> None:
+        """Begin, or go on where an earlier gateway ended."""
+        await self.ensure_port()
+
+    async def apply(self) -> None:
+        """Read the spec again and make it so. The same or an older one changes nothing."""
+        spec = self.folder.spec()
+        if spec.generation <= self.spec.generation:
+            return
+        if spec.versions != self.spec.versions:
+            self.log.say(f"Requests go to {_told(spec)}.")
+        self.spec = spec
+        self.dispatcher.reconfigure(spec)
+        await self.ensure_port()
+
+    async def remove(self) -> None:
+        """Its port no longer answers and its folder goes. Its versions are removed by whoever removes it."""
+        self.publish(state=ServiceState.DELETING)
+        await self._leave(_REMOVAL_DRAIN_SECONDS, "The web service was deleted.")
+        await in_thread(self.folder.delete)
+
+    async def close(self) -> None:
+        await self._leave(_LEAVING_DRAIN_SECONDS, "The gateway is leaving.")
+
+    async def metrics(self) -> dict[str, Any]:
+        """Of its versions together; those of each are in it by their names."""
+        told = self.dispatcher.metrics()
+        replicas = [one for version in self._versions() for one in (await version.metrics())["replicas"]]
+        return {**told, "replicas": replicas}
+
+    def workers(self) -> list[WorkerProcess]:
+        return []
+
+    def has(self, version_id: str) -> bool:
+        return any(version.service_id == version_id for version in self.spec.versions)
+
+    async def ensure_port(self) -> None:
+        """Bring the port in line with the spec, as far as that is possible now."""
+        if self._is_leaving:
+            return
+        try:
+            with failing_at("port"):
+                await self._port.reconfigure(lambda: self.spec)
+                await self._port.open(lambda: self.spec, self.observation.now.port)
+                self._close_soon(self._port.move())
+            self._trouble = None
+        except DeploymentFailed as failure:
+            self._trouble = failure.trouble
+        self.publish()
+
+    def publish(self, **fields: Any) -> None:
+        """Say how things are with all versions, and let the port say it."""
+        versions = [version.observation.now for version in self._versions()]
+        state = self._state(versions)
+        number = self.spec.revision
+        said: dict[str, Any] = {
+            "generation": self.spec.generation,
+            "revision": number if self._port.is_open else 0,
+            "failed_revision": 0 if self._port.is_open else number,
+            "state": state,
+            "step": next((one.step for one in versions if one.step), ""),
+            "trouble": self._trouble or next((one.trouble for one in versions if one.trouble), None),
+            "port": self._port.number or self.observation.now.port,
+            "replicas": sum(one.replicas for one in versions),
+            "wanted_replicas": sum(one.wanted_replicas for one in versions),
+        }
+        self.observation.change(**{**said, **fields})
+        is_starting = state is ServiceState.TRANSITIONING and not self.dispatcher.is_served
+        self._port.set_health(ServiceState.TRANSITIONING if is_starting else ServiceState.HEALTHY, "")
+
+    def _state(self, versions: list[ObservedService]) -> ServiceState:
+        if not self._port.is_open:
+            return ServiceState.UNHEALTHY
+        if len(versions) < len(self.spec.versions) or any(one.step for one in versions):
+            return ServiceState.TRANSITIONING
+        return ServiceState.HEALTHY if self.dispatcher.is_served else ServiceState.UNHEALTHY
+
+    def _versions(self) -> list[HostedService]:
+        found = [self._find(version.service_id) for version in self.spec.versions]
+        return [version for version in found if version is not None]
+
+    def _dispatcher_of(self, service_id: str) -> Dispatcher | None:
+        version = self._find(service_id)
+        return version.dispatcher if version is not None else None
+
+    def _close_soon(self, endpoint: Endpoint | None) -> None:
+        if endpoint is not None:
+            task = asyncio.get_running_loop().create_task(endpoint.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _leave(self, drain_seconds: float, why: str) -> None:
+        self._is_leaving = True
+        self.dispatcher.close(why)
+        await self._port.close(drain_seconds)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=drain_seconds)
+        self.log.close()
+
+
+def _told(spec: ServiceSpec) -> str:
+    return ", ".join(f"{version.name!r} ({version.share} %)" for version in spec.versions)
