@@ -77,9 +77,12 @@ def a_plan(service: RecordingService, script: str, *arguments: str, attempt_id: 
 
 @pytest.fixture
 def submit_to_nodes(engine, service):
-    """Run this script text on several nodes, each given as its processes; returns the ticket."""
+    """Run this script text on several nodes, each given as its processes; returns the ticket.
 
-    def submit(script: str, *nodes: list[ProcessSpec], ports=(), **fields):
+    With `never_come`, the service waits for that many nodes more.
+    """
+
+    def submit(script: str, *nodes: list[ProcessSpec], ports=(), never_come: int = 0, **fields):
         plan = a_plan(service, script, **fields)
         name = [f"cluster-{node}" for node in range(len(nodes))]
         places = [
@@ -90,7 +93,7 @@ def submit_to_nodes(engine, service):
         def stop(attempt_id: str, end_as: str) -> None:
             engine.cancel(ticket_for(attempt_id, len(nodes)), grace=timedelta(seconds=3), end_as=end_as)
 
-        service.gather(plan.attempt_id, len(nodes), stop)
+        service.gather(plan.attempt_id, len(nodes) + never_come, stop)
         return engine.submit(replace(plan, nodes=tuple(places)))
 
     return submit

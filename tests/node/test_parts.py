@@ -108,7 +108,7 @@ def test_a_rank_that_fails_ends_the_others_before_its_node_has_delivered(submit_
 
 def test_a_killed_supervisor_is_told_of_before_what_it_left_is_delivered(submit_to_nodes, service, home):
     service.takes_files.clear()
-    submit_to_nodes("open('outputs/large', 'w').write('x')\n" + SLEEPS, [a_rank(0)], [a_rank(1)])
+    submit_to_nodes(UPLOADS + SLEEPS, [a_rank(0)], [a_rank(1)])
     pids = [pid_of_rank(service, rank) for rank in range(2)]
     os.kill(parts(home, 2)[1].supervisor().pid, signal.SIGKILL)
     assert service.wait_for(lambda: service.report("failing", node=1))["lost"] is True
@@ -165,8 +165,7 @@ def test_a_cancel_ends_every_rank_within_five_seconds(submit_to_nodes, service, 
 
 
 def test_a_cancel_before_all_nodes_are_ready_starts_nothing(submit_to_nodes, service, engine, home):
-    ticket = submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)])
-    service.gather("run1.1", 3, lambda attempt_id, end_as: None)  # a node that never comes
+    ticket = submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)], never_come=1)
     service.wait_for(lambda: service.report("ready", node=0) and service.report("ready", node=1))
     engine.cancel(ticket, grace=timedelta(seconds=1))
     assert [report["outcome"] for report in service.all_ended(2)] == ["canceled", "canceled"]
@@ -227,9 +226,7 @@ open('outputs/of-' + os.environ['RUNYARD_RANK'], 'w').write('x')
 
 @pytest.mark.parametrize("state", ["running", "ready"])
 def test_an_attempt_that_is_over_ends_its_processes_and_leaves_nothing(submit_to_nodes, service, home, state):
-    submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)])
-    if state == "ready":
-        service.gather("run1.1", 3, lambda attempt_id, end_as: None)
+    submit_to_nodes(SLEEPS, [a_rank(0)], [a_rank(1)], never_come=int(state == "ready"))
     service.wait_for(lambda: service.report(state, node=0) and service.report(state, node=1))
     pids = [] if state == "ready" else [pid_of_rank(service, rank) for rank in range(2)]
     service.is_over = True
