@@ -4,12 +4,21 @@ import os
 import signal
 import socket
 
-from runyard.model.web_services import ServiceState
+import pytest
+
+import runyard.serving.host as serving_host
+from runyard.model.web_services import ObservedService, ServiceState
 from runyard.node.line_socket import ask_socket
 from runyard.serving.host import LocalServiceHost
 from runyard.serving.workers.memory import resident_bytes
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.test_updates import answering, taking_a_while
+
+
+def is_healthy_since(version: int, seen: ObservedService) -> bool:
+    """Whether a gateway that came later says so: the file of a killed one goes on saying it."""
+    return seen.state is ServiceState.HEALTHY and seen.version > version
+
 
 STUBBORN = (
     "import signal, subprocess, sys\n"
@@ -24,14 +33,29 @@ STUBBORN = (
 
 def test_a_killed_gateway_takes_its_workers_along_and_comes_back_with_all_on_the_same_ports(hosting: Hosting) -> None:
     specs = [hosting.spec(answering(word)) for word in ("one", "two")]
-    ports = [hosting.deploy(spec).port for spec in specs]
+    before = [hosting.deploy(spec) for spec in specs]
     workers = [pid for spec in specs for pid in hosting.workers(spec)]
     os.kill(hosting.gateway(), signal.SIGKILL)
     eventually(lambda: not any(map(is_alive, workers)), "the end of the workers")
     LocalServiceHost(hosting.home).revive()
-    seen = [hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY) for spec in specs]
-    assert [observed.port for observed in seen] == ports
-    assert [ask(port) for port in ports] == [(200, "one"), (200, "two")]
+    for spec, old, word in zip(specs, before, ("one", "two"), strict=True):
+        seen = hosting.until(spec, lambda seen, since=old.version: is_healthy_since(since, seen))
+        assert seen.port == old.port
+        assert ask(seen.port) == (200, word)
+
+
+def test_a_gateway_is_sent_away_once_where_the_code_was_replaced_below_its_service(
+    hosting: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = hosting.deploy(spec := hosting.spec(answering("here")))
+    first = hosting.gateway()
+    monkeypatch.setattr(serving_host, "gateway_version", lambda: "of a service that was started before the upgrade")
+    LocalServiceHost(hosting.home).revive()
+    successor = hosting.gateway()
+    LocalServiceHost(hosting.home).observe(spec.id)
+    seen = hosting.until(spec, lambda seen: is_healthy_since(before.version, seen))
+    assert first != successor == hosting.gateway()
+    assert ask(seen.port) == (200, "here")
 
 
 def test_a_gateway_killed_during_a_deployment_goes_on_with_it(hosting: Hosting) -> None:
@@ -52,7 +76,7 @@ def test_the_old_revision_comes_back_where_the_newest_has_failed(hosting: Hostin
     before = hosting.deploy(bad)
     os.kill(hosting.gateway(), signal.SIGKILL)
     hosting.host.revive()
-    seen = hosting.until(spec, lambda seen: seen.state is ServiceState.HEALTHY and seen.version > before.version)
+    seen = hosting.until(spec, lambda seen: is_healthy_since(before.version, seen))
     assert (seen.revision, seen.failed_revision, seen.trouble) == (1, 2, before.trouble)
     assert ask(seen.port) == (200, "old")
 

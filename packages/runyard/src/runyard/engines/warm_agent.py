@@ -44,13 +44,17 @@ class WarmAgent:
     def _ensure(self) -> None:
         """An agent of another version than the one installed, or with another guard, is asked to leave; its
         supervisors live on."""
+        sent_away: set[int] = set()
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             try:
                 status = ask_agent(self._home, {"op": "status"})
-                if status["version"] == node_version() and status.get("guard") == self._guard_words():
+                # A successor runs what is installed now, however old the code of this process is.
+                is_current = status["version"] == node_version() or (sent_away and status["pid"] not in sent_away)
+                if is_current and status.get("guard") == self._guard_words():
                     self._checked = True
                     return
+                sent_away.add(status["pid"])
                 ask_agent(self._home, {"op": "exit"})
             except OSError:
                 self._process.start(self._command, self._variables())

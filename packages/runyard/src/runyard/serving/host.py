@@ -114,12 +114,16 @@ class LocalServiceHost:
         return answer
 
     def _ensure(self) -> None:
+        sent_away: set[int] = set()
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             try:
-                if self._ask_once({"op": "status"})["version"] == gateway_version():
+                status = self._ask_once({"op": "status"})
+                # A successor runs what is installed now, however old the code of this process is.
+                if status["version"] == gateway_version() or (sent_away and status["pid"] not in sent_away):
                     self._checked = True
                     return
+                sent_away.add(status["pid"])
                 self._ask_once({"op": "exit"})
             except OSError:
                 self._process.start(self._command, _variables())
