@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -34,6 +35,8 @@ print("the sum is", all_of_them.value, flush=True)
 ENDS_WELL = SUMS_RANKS + "mpi.MPI_Finalize()"
 WAITS = SUMS_RANKS + "import time\ntime.sleep(60)"
 GONE_SECONDS = 10.0
+RACE_OF_MPIRUN = re.compile(r".*plm:rsh: Warning: setpgid.* failed in parent with errno=Permission denied.*")
+"""mpirun says so where the program that it starts is quicker than its own bookkeeping; nothing comes of it."""
 
 
 def rank_logs(job) -> list[str]:
@@ -74,7 +77,7 @@ def test_ranks_of_two_nodes_compute_together_and_leave_nothing(start_job):
     job = start_job("{python}", "-c", ENDS_WELL)
     assert job.wait() == 0, job.said()
     assert all("the sum is 6" in log for log in rank_logs(job))
-    assert job.said().strip() == ""
+    assert [line for line in job.said().splitlines() if line and not RACE_OF_MPIRUN.fullmatch(line)] == []
 
 
 def test_ranks_of_nodes_that_share_no_files_meet_by_address(start_job):
