@@ -139,7 +139,13 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(experiment: Experiment, tmp_pat
         except ExperimentExecutionException as error:
             print("goes on" if "the run goes on" in str(error) else error)
     """
-    waiting = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True)
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        text=True,
+        # What a shell starts in the background is deaf to Ctrl-C, and so are its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert waiting.stdout is not None
     for line in waiting.stdout:
         if line == "begun\n":

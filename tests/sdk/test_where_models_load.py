@@ -34,7 +34,9 @@ def test_a_model_is_loaded_by_workers_alone(workspace, service, tmp_path):
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(Telltale(told)))
     model = Model.register(workspace, "model.pkl", "telltale", model_framework="ScikitLearn")
     model.download(str(tmp_path / "copy"))
-    Model.package(workspace, [model]).wait_for_creation()
+    package = Model.package(workspace, [model], generate_dockerfile=True)
+    package.wait_for_creation()
+    package.save(str(tmp_path / "package"))
     assert loads(told) == []
     with deployed(workspace, "telltale", [model]) as answering:
         assert answering.run(REQUEST) == {"predict": [1]}
