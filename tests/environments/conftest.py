@@ -1,9 +1,9 @@
-import os
 from pathlib import Path
 
 import pytest
 
 from runyard.environments.uv import UvEnvironments
+from tests.environments.wheelhouse import submitter_without_index
 
 
 @pytest.fixture
@@ -13,15 +13,7 @@ def wheels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def variables(tmp_path: Path, wheels: Path) -> dict[str, str]:
-    """A submitter whose packages come from the folder `wheels` alone."""
-    wheels.mkdir()
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "nobody"),
-        "PIP_FIND_LINKS": str(wheels),
-        "PIP_NO_INDEX": "1",
-        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
-    }
+    return submitter_without_index(tmp_path, wheels)
 
 
 @pytest.fixture

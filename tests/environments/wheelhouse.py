@@ -1,6 +1,7 @@
 """Tiny packages made on the spot, so that real uv builds need no network."""
 
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -62,4 +63,16 @@ def _files(name: str, version: str, needs: str, module: str, needs_python: str =
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": f"[console_scripts]\n{name}-where = {name}:where\n",
         f"{info}/RECORD": "",
+    }
+
+
+def submitter_without_index(folder: Path, wheels: Path) -> dict[str, str]:
+    """The variables of somebody whose packages come from the folder `wheels`, which is made, and from nowhere else."""
+    wheels.mkdir()
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "nobody"),
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_NO_INDEX": "1",
+        "UV_CACHE_DIR": str(folder / "uv-cache"),
     }

@@ -7,7 +7,7 @@ import pytest
 
 from runyard.environments.cache import prune
 from runyard.model.plan import EnvironmentSpec
-from tests.environments.wheelhouse import add_source, add_wheel
+from tests.environments.wheelhouse import add_source, add_wheel, submitter_without_index
 from tests.processes import pids, words_of
 from tests.serving.hosting import Hosting, ask, eventually
 
@@ -22,15 +22,7 @@ def wheels(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def variables(tmp_path: Path, wheels: Path) -> dict[str, str]:
-    """A submitter whose packages come from the folder `wheels` alone."""
-    wheels.mkdir()
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "nobody"),
-        "PIP_FIND_LINKS": str(wheels),
-        "PIP_NO_INDEX": "1",
-        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
-    }
+    return submitter_without_index(tmp_path, wheels)
 
 
 def test_what_is_missing_is_built_and_found_the_next_time(
