@@ -63,14 +63,15 @@ class ServiceLog:
 
 def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> None:
     """Of a file that is only ever appended to, and that nobody reads by offsets: once it is too large, its last part
-    alone stays. What is written meanwhile may be lost."""
+    alone stays. What is written meanwhile may be lost; a reader never finds it empty."""
     found = os.fstat(fd)
     if stat.S_ISREG(found.st_mode) and found.st_size > most_bytes:
-        with open(f"/proc/self/fd/{fd}", "rb") as written:
-            written.seek(_line_start(written.fileno(), found.st_size - kept_bytes))
-            kept = written.read()
-        os.ftruncate(fd, 0)
-        os.write(fd, kept)
+        # A descriptor of its own: one that appends can write nowhere but at the end.
+        with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as written:
+            start = _line_start(written.fileno(), found.st_size - kept_bytes)
+            kept = os.pread(written.fileno(), found.st_size - start, start)
+            written.write(kept)
+            written.truncate(len(kept))
 
 
 def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
