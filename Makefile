@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-servers engines seeds bench frameworks faults ci-setup clean
+.PHONY: help demo test check test-servers engines images seeds bench frameworks faults ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -18,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential fuse3 git libopenmpi-dev nginx-light openmpi-bin passt postgresql python3-dev
+SYSTEM_PACKAGES := build-essential debootstrap docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql python3-dev runc
 # Packages of one command: where the command comes from elsewhere, the package would clash with it.
 COMMAND_PACKAGES := npm rclone
 
@@ -30,7 +30,7 @@ demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 
 # Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
 test: $(VENV)/.dev ## all tests that need nothing but Python
-	$(RUN) -m pytest -m "not servers and not frameworks and not engines" -n 4 --dist worksteal --durations=5
+	$(RUN) -m pytest -m "not servers and not frameworks and not engines and not images" -n 4 --dist worksteal --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
@@ -43,6 +43,9 @@ test-servers: $(VENV)/.dev ## the tests on a real PostgreSQL, Azurite and S3 ser
 
 engines: $(VENV)/.ray ## the suite of engines on a real Ray cluster of several nodes, with autoscaling
 	timeout 600 $(RUN) -m pytest -m engines tests/engines --durations=5
+
+images: $(VENV)/.dev ## environments and runs in container images, on a real container engine
+	timeout 900 $(RUN) -m pytest -m images tests/images --durations=5
 
 seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 	$(RUN) -m seeds

@@ -20,7 +20,7 @@ def key_of(spec: EnvironmentSpec) -> str:
     """Equal for specs that ask for the same, whatever was noted about them."""
     asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
     del asked["notes"], asked["python_instead"]
-    for later in ("builds", "library_links"):  # keys made before these were known stay what they were
+    for later in ("builds", "library_links", "conda", "image", "sources", "locked"):  # keys made before these were known stay what they were
         if not asked[later]:
             del asked[later]
     for name in ("requirements", "constraints", "build_constraints", "preferences"):

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runyard.model.files import FileEntry
+from runyard.model.images import ContainerWish, ImageSpec
 from runyard.model.runs import AttemptId, RunId
 
 
@@ -50,6 +51,18 @@ class DataItem:
 
 
 @dataclass(frozen=True)
+class CondaSpec:
+    """What the user's conda lists say, for a machine where conda solves them. Where none does, `requirements` of the
+    environment has their twins on PyPI."""
+
+    packages: tuple[str, ...]
+    """As the user wrote them, such as "numpy=1.16" or "conda-forge::lightgbm"; the wished python is not among them."""
+    channels: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    """What pip adds on top."""
+
+
+@dataclass(frozen=True)
 class EnvironmentSpec:
     """What a run's interpreter must hold. Equal specs have equal `key`s and share one environment."""
 
@@ -72,6 +85,13 @@ class EnvironmentSpec:
     """Taken where the packages need another Python than `python`, which nobody chose. Not part of the key."""
     library_links: tuple[tuple[str, str], ...] = ()
     """Names under which old packages look for shared libraries, each with the library here that answers to it."""
+    conda: CondaSpec | None = None
+    image: ImageSpec | None = None
+    """The container image that all this lies in; None for a virtual environment of the machine."""
+    sources: str = ""
+    """Tells apart environments whose packages come from other indexes than the usual: a hash of their addresses."""
+    locked: str = ""
+    """The lock of an earlier build, which is to be made again exactly."""
     notes: tuple[str, ...] = ()
     """Lines for the build log: what was mapped, substituted or dropped. Not part of the key."""
 
@@ -130,6 +150,8 @@ class LaunchPlan:
     """What the nodes of an MPI run show one another."""
     shares_files: bool = True
     """The node sees the service's disk: files are handed over by path."""
+    container: ContainerWish = field(default_factory=ContainerWish)
+    """How the run's containers are made, where its environment has an image."""
     restores_outputs: bool = False
     """Lay the run's files below outputs/ into the working folder first: the run goes on from its checkpoints."""
 

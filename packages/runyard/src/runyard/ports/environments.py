@@ -10,10 +10,13 @@ from runyard.model.plan import EnvironmentSpec
 class BuiltEnvironment:
     key: str
     python: Path
+    """Its interpreter: on this machine, or in `image` where there is one."""
     lock: str
     """Requirements with exact versions, one a line."""
     path_variables: Mapping[str, str] = field(default_factory=dict)
     """Folders that its programs need in front of what a variable such as LD_LIBRARY_PATH has."""
+    image: str = ""
+    """The id of the container image that it lies in; "" for a virtual environment of this machine."""
 
 
 @dataclass(frozen=True)

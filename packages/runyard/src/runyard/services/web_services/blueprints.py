@@ -9,7 +9,7 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Listening, Scorer, ServiceSpec, ServiceType
-from runyard.planning.plan_json import environment_from_json
+from runyard.planning.plan_json import environment_from_json, environment_to_json
 from runyard.planning.web_services.endpoint import Version, shares
 from runyard.planning.web_services.service_config import Machine, Serving, checked_config
 from runyard.planning.web_services.service_parameters import SECRETS
@@ -76,7 +76,7 @@ class Blueprints:
             "image_id": given.get("image_id"),
             "submitter": dict(deployment.submitter),
             "scorer": workplace.scorer.value,
-            "environment": dict(vars(workplace.environment)),
+            "environment": environment_to_json(workplace.environment),
             "surroundings": self.surroundings,
             "notes": notes,
         }
@@ -96,7 +96,7 @@ class Blueprints:
             "image_id": None,
             "submitter": {},
             "scorer": Scorer.SCRIPT.value,
-            "environment": dict(vars(EnvironmentSpec())),
+            "environment": environment_to_json(EnvironmentSpec()),
             "surroundings": self.surroundings,
             "notes": self._open_to_all(serving),
             VERSIONS: stored(versions),

@@ -1,0 +1,30 @@
+"""Why an environment could not be made: each cause has a code that programs and the documentation know it by."""
+
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    NO_SUCH_PACKAGE = "no_such_package"
+    NO_SUCH_VERSION = "no_such_version"
+    NOT_FOR_THIS_PYTHON = "not_for_this_python"
+    CONFLICT = "conflict"
+    COMPILER_MISSING = "compiler_missing"
+    HEADER_MISSING = "header_missing"
+    BUILD_FAILED = "build_failed"
+    NO_PYTHON = "no_python"
+    NO_PYPI_TWIN = "no_pypi_twin"
+    CONDA_FAILED = "conda_failed"
+    NETWORK = "network"
+    OFFLINE = "offline"
+    DISK_FULL = "disk_full"
+    WRONG_CREDENTIALS = "wrong_credentials"
+    CERTIFICATE = "certificate"
+    IMAGE_NOT_FOUND = "image_not_found"
+    REGISTRY_FAILED = "registry_failed"
+    DOCKERFILE_FAILED = "dockerfile_failed"
+    ARCHITECTURE = "architecture"
+    CHECKSUM = "checksum"
+    NO_ENGINE = "no_engine"
+    ENGINE_FAILED = "engine_failed"
+    KILLED = "killed"
+    UNKNOWN = "unknown"
