@@ -17,6 +17,8 @@ class BuiltEnvironment:
     """Folders that its programs need in front of what a variable such as LD_LIBRARY_PATH has."""
     image: str = ""
     """The id of the container image that it lies in; "" for a virtual environment of this machine."""
+    warnings: tuple[str, ...] = ()
+    """What the runs in it are to be told."""
 
 
 @dataclass(frozen=True)
