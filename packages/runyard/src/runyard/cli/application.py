@@ -12,13 +12,13 @@ from runyard.cli import (
     data,
     datastores,
     doctor,
-    environments,
     runs,
     service,
     storage,
     tensorboard,
 )
 from runyard.cli.connection import ServiceError, Unreachable
+from runyard.cli.environments import commands as environments
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
 from runyard.cli.web_services import deploy, profiles, services
 from runyard.errors import RunyardError

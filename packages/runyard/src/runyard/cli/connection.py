@@ -88,6 +88,9 @@ class Service:
     def post(self, path: str, body: Any = None) -> Any:
         return self._client.post(path, body)
 
+    def put(self, path: str, body: Any) -> Any:
+        return self._client.put(path, body)
+
     def delete(self, path: str) -> None:
         self._client.delete(path)
 

@@ -4,6 +4,7 @@ import typer
 
 from runyard.cli.connection import home
 from runyard.cli.distribution import examine_distribution
+from runyard.cli.environments.examination import examine_environments
 from runyard.cli.exits import Exit
 from runyard.cli.machine import Finding, Level, examine
 from runyard.cli.output import Format, FormatOption, print_json, print_table
@@ -11,7 +12,7 @@ from runyard.cli.output import Format, FormatOption, print_json, print_table
 
 def doctor(output: FormatOption = Format.TEXT) -> None:
     """Tell what this machine has and lacks. Exit code 1 when runs cannot work here."""
-    findings = [*examine(home()), *examine_distribution()]
+    findings = [*examine(home()), *examine_environments(home()), *examine_distribution()]
     if output is Format.JSON:
         print_json([asdict(finding) for finding in findings])
     else:

@@ -96,9 +96,9 @@ def _interpreters() -> Finding:
     from runyard.environments.interpreters import discover
 
     with tempfile.TemporaryDirectory() as folder:
-        found = {i.version[:2] for i in discover(Path(folder) / "interpreters.json", os.environ)}
-    named = ", ".join(f"{major}.{minor}" for major, minor in sorted(found))
-    if not found & {(3, 6), (3, 7)}:
+        found = {i.version for i in discover(Path(folder) / "interpreters.json", os.environ)}
+    named = ", ".join(".".join(map(str, version)) for version in sorted(found))
+    if not {version[:2] for version in found} & {(3, 6), (3, 7)}:
         remedy = "TensorFlow 1.x and Chainer need Python 3.6 or 3.7, for example: pyenv install 3.7"
         return Finding("Python", Level.LACKS, named, remedy)
     return Finding("Python", Level.OK, named)

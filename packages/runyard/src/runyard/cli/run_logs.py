@@ -45,11 +45,28 @@ def logs(
     if follow:
         _check_rank(service, run, rank)
         followed = service.follow_ranks(run, rank) if by_rank else service.follow(run)
-        exit_as(_print_followed(followed, output, prefixed=all_ranks))
+        exit_as(print_followed(followed, output, prefixed=all_ranks))
     elif by_rank:
         _print_ranks(service, run, rank, output)
     else:
         _print_log(service, run, file, output)
+
+
+def print_followed(followed: Any, output: Format, *, prefixed: bool = False) -> dict[str, Any]:
+    """Print what a run does until it has ended; the run's record at its end."""
+    end: dict[str, Any] = {}
+    lines = _rank_lines()
+    for kind, *what in followed:
+        if output is Format.JSON:
+            print_json_line(dict(zip(_FOLLOWED[kind], what, strict=False)))
+        elif kind == "log" and prefixed:
+            lines.take(what[2], what[3], what[1])
+        elif kind == "log":
+            print(what[1], end="", flush=True)
+        if kind == "end":
+            end = what[0]
+    lines.close()
+    return end
 
 
 def _check_rank(service: Service, run: str, rank: int | None) -> None:
@@ -110,22 +127,6 @@ def _drivers_log(service: Service, run: str, known: dict[str, int]) -> str:
     ranks = service.get(f"/runs/{quoted(run)}/ranks")["ranks"]
     first = next((one["log"] for one in ranks if one["log"] in known), None)
     return first or max((path for path in known if path.startswith("azureml-logs/")), default=max(known))
-
-
-def _print_followed(followed: Any, output: Format, *, prefixed: bool) -> dict[str, Any]:
-    end: dict[str, Any] = {}
-    lines = _rank_lines()
-    for kind, *what in followed:
-        if output is Format.JSON:
-            print_json_line(dict(zip(_FOLLOWED[kind], what, strict=False)))
-        elif kind == "log" and prefixed:
-            lines.take(what[2], what[3], what[1])
-        elif kind == "log":
-            print(what[1], end="", flush=True)
-        if kind == "end":
-            end = what[0]
-    lines.close()
-    return end
 
 
 def _rank_lines() -> RankLines:

@@ -14,7 +14,9 @@ from runyard.cli.output import (
 )
 from runyard.cli.run_logs import logs
 from runyard.cli.run_metrics import metrics
+from runyard.cli.run_rerun import rerun
 from runyard.cli.wording import (
+    cause_of,
     duration_of,
     error_in_words,
     exit_in_words,
@@ -28,6 +30,7 @@ from runyard.model.runs import RunStatus
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
 app.command()(logs)
 app.command()(metrics)
+app.command()(rerun)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
 
@@ -130,7 +133,16 @@ def _print_run(run: dict[str, Any]) -> None:
     names = {"run": run["id"], "experiment": run["experiment"], "status": run["status"], "waits for": run["message"]}
     times = {"created": local_time(run["created_at"]), "duration": duration_of(run), "target": run["target"]}
     tags = {"tags": ", ".join(f"{name}={value}" for name, value in run["tags"].items())}
-    print_fields({**names, **times, **tags, "error": error_in_words(run), "page": run.get("web_view", "")})
+    print_fields(
+        {
+            **names,
+            **times,
+            **tags,
+            "error": error_in_words(run),
+            "cause": cause_of(run),
+            "page": run.get("web_view", ""),
+        }
+    )
     for warning in run.get("warnings", ()):
         print(f"warning: {warning}")
     if run.get("dropped_points"):

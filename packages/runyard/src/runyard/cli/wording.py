@@ -45,6 +45,12 @@ def error_in_words(run: Mapping[str, Any]) -> str:
     return str(error.get("message") or error.get("code") or "")
 
 
+def cause_of(run: Mapping[str, Any]) -> str:
+    """The code of why its environment could not be made; docs/environments.md tells of each."""
+    error = (run.get("error") or {}).get("error") or {}
+    return str((error.get("messageParameters") or {}).get("cause") or "")
+
+
 def value_in_words(value: Any) -> str:
     """A metric's newest value; of a row or a table, its last row."""
     if value is None:

@@ -1,0 +1,139 @@
+"""`runyard environments build`: an environment made before a run needs it, with its log and the cause of a failure."""
+
+import sys
+from codecs import getincrementaldecoder
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
+from runyard.cli.exits import Exit, Refusal
+from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.wording import seconds_in_words
+
+ENDED = ("Succeeded", "Failed")
+ASKING_SECONDS = 1
+
+
+def build(
+    environment: Annotated[
+        str | None, typer.Argument(metavar="[NAME[:VERSION]]", help="A registered or curated environment.")
+    ] = None,
+    conda_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A conda environment file.")
+    ] = None,
+    requirements: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="pip's requirements.")
+    ] = None,
+    image: Annotated[str | None, typer.Option(help="The packages go into this image.")] = None,
+    dockerfile: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Or into the image it makes.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Build also what is in the cache.")] = False,
+    workspace: WorkspaceOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Build an environment now; runs then find it. Prints the build log; exit code 1, with the cause, where it fails.
+
+    \b
+    Examples:
+      runyard environments build training:3
+      runyard environments build AzureML-TensorFlow-1.13-CPU
+      runyard environments build --conda-file conda.yml
+      runyard environments build --image debian:12 --requirements requirements.txt
+    """
+    body = {
+        **_wanted(workspace, environment, conda_file, requirements, image, dockerfile),
+        "force": force,
+    }
+    service = connect()
+    builds = f"/workspaces/{quoted(service.workspace(workspace))}/builds"
+    began = monotonic()
+    record = _follow(service, builds, service.post(builds, body), quiet=output is Format.JSON)
+    if output is Format.JSON:
+        print_json(record)
+    else:
+        _print_end(record, monotonic() - began)
+    if record["state"] == "Failed":
+        raise typer.Exit(Exit.NO)
+
+
+def _wanted(
+    workspace: str | None,
+    name: str | None,
+    conda_file: Path | None,
+    requirements: Path | None,
+    image: str | None,
+    dockerfile: Path | None,
+) -> dict[str, Any]:
+    """The environment as the SDK would send it, checked as the SDK checks it."""
+    from azureml.core import Environment
+    from runyard.cli.v1 import opened_workspace
+    from runyard_sdk.submitter import submitter_facts
+
+    _check_choice(name, conda_file, requirements, image, dockerfile)
+    packages = {
+        "conda_specification": str(conda_file) if conda_file else None,
+        "pip_requirements": str(requirements) if requirements else None,
+    }
+    with opened_workspace(workspace) as opened:
+        if name:
+            named, _, version = name.partition(":")
+            wanted = Environment.get(opened, named, version or None)
+        elif image:
+            wanted = Environment.from_docker_image("built", image, **packages)
+        elif dockerfile:
+            wanted = Environment.from_dockerfile("built", str(dockerfile), **packages)
+        elif conda_file:
+            wanted = Environment.from_conda_specification("built", str(conda_file))
+        else:
+            wanted = Environment.from_pip_requirements("built", str(requirements))
+        definition = wanted._to_object()
+    context = (definition["docker"].get("buildContext") or {}).get("files") or []
+    return {"environment": definition, "files": context, "submitter": submitter_facts()}
+
+
+def _check_choice(
+    name: str | None, conda_file: Path | None, requirements: Path | None, image: str | None, dockerfile: Path | None
+) -> None:
+    if name and any((conda_file, requirements, image, dockerfile)):
+        raise Refusal("A NAME stands alone: the others say what to build in its place.", exit_code=Exit.USAGE)
+    if conda_file and requirements:
+        raise Refusal("--conda-file and --requirements exclude one another.", exit_code=Exit.USAGE)
+    if image and dockerfile:
+        raise Refusal("--image and --dockerfile exclude one another.", exit_code=Exit.USAGE)
+    if not any((name, conda_file, requirements, image, dockerfile)):
+        raise Refusal(
+            "Nothing says what to build.",
+            hint="Give a NAME, --conda-file, --requirements, --image or --dockerfile.",
+            exit_code=Exit.USAGE,
+        )
+
+
+def _follow(service: Service, builds: str, record: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    """The record once it has ended; unless `quiet`, its log has been printed to stderr by then."""
+    address, offset = f"{builds}/{quoted(record['id'])}", 0
+    words = getincrementaldecoder("utf-8")("replace")
+    while True:
+        ended = record["state"] in ENDED
+        if not quiet:
+            piece = service.read(f"{address}/log", offset=offset)
+            offset += len(piece)
+            print(words.decode(piece, final=ended), end="", file=sys.stderr, flush=True)
+        if ended:
+            return record
+        record = service.get(f"{address}/wait", version=record["version"], timeout=ASKING_SECONDS)
+
+
+def _print_end(record: dict[str, Any], seconds: float) -> None:
+    if record["state"] == "Failed":
+        error = record["error"] or {}
+        cause = f" ({error['cause']})" if error.get("cause") else ""
+        words = " ".join(filter(None, [error.get("problem"), error.get("hint")]))
+        print(f"Error: the environment could not be built{cause}: {words}", file=sys.stderr)
+        return
+    print(f"Built in {seconds_in_words(seconds)}.", file=sys.stderr)
+    image = record.get("image") or {}
+    print_fields({"environment": record["environment_key"], "image": image.get("name") or ""})

@@ -1,0 +1,73 @@
+"""What this machine offers to environments that want an image or conda, and what happens where it has neither."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from runyard.cli.connection import connect, quoted
+from runyard.cli.machine import Finding, Level
+from runyard.errors import RunyardError
+from runyard.model.package_settings import REFUSE, VIRTUAL_ENVIRONMENT
+
+SETTING = "runyard environments settings without_engine=virtual-environment"
+APPLIES = {
+    REFUSE: "fail with the cause no_engine",
+    VIRTUAL_ENVIRONMENT: "get the same packages in a virtual environment, with a warning",
+}
+
+
+def examine_environments(home: Path) -> list[Finding]:
+    return [_engine(home), _conda()]
+
+
+def _engine(home: Path) -> Finding:
+    from runyard.containers.finding import engine_or_none
+
+    try:
+        engine = engine_or_none(os.environ)
+        facts = engine.facts() if engine else None
+    except RunyardError as error:
+        return Finding("container engine", Level.LACKS, error.problem, f"{error.hint} {_what_applies(home)}")
+    if engine is None or facts is None:
+        remedy = (
+            "Runs in images need docker or podman: apt-get install docker.io (Debian, Ubuntu) or dnf install podman "
+            f"(Fedora, RHEL), started, or DOCKER_HOST with the address of one. {_what_applies(home)}"
+        )
+        return Finding("container engine", Level.LACKS, "none answers", remedy)
+    return Finding("container engine", Level.OK, f"{facts.name} {facts.version} at {engine.address}: runs in images do")
+
+
+def _what_applies(home: Path) -> str:
+    """What runs in images do without an engine, by workspace where the service is there to be asked."""
+    by_setting: dict[str, list[str]] = {}
+    for workspace, setting in _settings(home).items():
+        by_setting.setdefault(setting, []).append(f"'{workspace}'")
+    if not by_setting:
+        return f"Until then they {APPLIES[REFUSE]}, or in workspaces that allow it (`{SETTING}`) {APPLIES[VIRTUAL_ENVIRONMENT]}."
+    told = [f"in {', '.join(sorted(names))} they {APPLIES[setting]}" for setting, names in sorted(by_setting.items())]
+    other = f" `{SETTING}` has them use virtual environments." if REFUSE in by_setting else ""
+    return f"Until then, {'; '.join(told)}.{other}"
+
+
+def _settings(home: Path) -> Mapping[str, str]:
+    """The setting of each workspace of the service that runs here; none is started to be asked."""
+    from runyard.lifecycle import service_status
+
+    if service_status(home) is None:
+        return {}
+    service = connect()
+    names = [str(one["name"]) for one in service.get("/workspaces")["workspaces"]]
+    return {name: str(service.get(f"/workspaces/{quoted(name)}/packages")["without_engine"]) for name in names}
+
+
+def _conda() -> Finding:
+    from runyard.environments.conda.finding import find_conda
+
+    tool = find_conda(os.environ)
+    if tool is None:
+        remedy = (
+            "conda packages are installed from the Python package index under the names they have there; one that is "
+            "on no such index needs micromamba, mamba or conda on PATH."
+        )
+        return Finding("conda", Level.LACKS, "no micromamba, mamba or conda", remedy)
+    return Finding("conda", Level.OK, str(tool))
