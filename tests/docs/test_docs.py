@@ -1,10 +1,14 @@
 import os
+import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from runyard.model.causes import Cause
+from runyard.model.package_settings import PackageSettings
 from runyard.model.web_services import ServiceType
 from runyard.planning.web_services.service_parameters import PARAMETERS
 from tests.conftest import end_home
@@ -77,3 +81,17 @@ def test_the_page_of_web_services_has_every_parameter_with_its_effect():
         if row not in page:
             missing.append(row)
     assert missing == []
+
+
+def first_cells(page, heading):
+    """The codes in the first column of the tables below a heading."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    return re.findall(r"^\| `(\w+)` \|", text.partition("\n## ")[0], re.MULTILINE)
+
+
+def test_the_page_of_environments_tells_of_every_cause_of_failure():
+    assert first_cells("environments.md", "When it fails") == list(Cause)
+
+
+def test_the_page_of_environments_has_every_setting_of_packages():
+    assert first_cells("environments.md", "Where packages come from") == [one.name for one in fields(PackageSettings)]
