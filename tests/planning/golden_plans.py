@@ -13,6 +13,7 @@ from runyard.model.assets import Workspace
 from runyard.model.files import FileEntry
 from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
+from runyard.planning.environment import plan_environment
 from runyard.planning.gpus import Gpu, GpuShare, share_gpus
 from runyard.planning.launch import Resources, plan_preparation, plan_run
 from runyard.planning.plan_json import plan_to_json
@@ -113,12 +114,46 @@ def _preparation() -> LaunchPlan:
     return plan_preparation(run, resources(run))
 
 
+CNTK = {
+    "docker": {
+        "baseImage": "cntk:2.5.1",
+        "baseImageRegistry": {"address": "https://registry.example:5000"},
+        "shmSize": "2g",
+        "arguments": ["--ulimit", "memlock=-1", "-e NAME=value", "--cap-drop=NET_RAW"],
+    },
+    "python": {"condaDependencies": {"dependencies": ["python=3.6.2", {"pip": ["numpy==1.16.6"]}]}},
+}
+AS_IT_IS = {
+    "docker": {
+        "enabled": True,
+        "buildContext": {
+            "dockerfile": "FROM debian:12\nCOPY tools /tools\n",
+            "files": [["Dockerfile", "ab" * 32, 34, 0o644], ["tools/a", "cd" * 32, 1, 0o755]],
+        },
+    },
+    "python": {"userManagedDependencies": True, "interpreterPath": "/opt/python/bin/python"},
+}
+
+
+def _in_image(definition: Mapping[str, Any], nodes: int = 1) -> LaunchPlan:
+    run = mpi(nodes, 1, **definition) if nodes > 1 else a_run(**definition)
+    return on_nodes(run, nodes, environment=plan_environment(run.definition, gpu_present=False))
+
+
+def _build() -> LaunchPlan:
+    run = a_run(environment=CNTK, runyard={"build": {"force": False}})
+    return plan_preparation(run, resources(run, environment=plan_environment(run.definition, gpu_present=False)))
+
+
 PLANS: Mapping[str, Callable[[], LaunchPlan]] = {
     "script": _script,
     "gpu_wanted": _gpu_wanted,
     "gpu": _gpu,
     "command": _command,
     "preparation": _preparation,
+    "image": lambda: _in_image({"environment": AS_IT_IS, "docker": {"useDocker": True, "shmSize": "512m"}}),
+    "image_mpi_two_nodes": lambda: _in_image({"environment": CNTK, "target": "cluster"}, 2),
+    "image_build": _build,
     "mpi_one_node": lambda: on_nodes(mpi(1, 4), 1),
     "mpi_two_nodes": lambda: on_nodes(mpi(2, 2), 2, data=(MNIST,)),
     "mpi_two_machines": lambda: on_nodes(

@@ -6,6 +6,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
+from runyard.planning.image import image_of, wants_image
 from runyard.planning.origin import Origin
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
 from runyard.planning.replacements import pin_framework, replace_dead_names
@@ -28,17 +29,32 @@ def plan_environment(
     gpu_present: bool,
     for_tables: Sequence[str] = (),
     origins: Sequence[Origin] = (),
+    sources: str = "",
 ) -> EnvironmentSpec:
-    """What the run's interpreter must hold. InvalidArgument names the argument that cannot be met.
+    """What the run's interpreter must hold, and the image that it lies in. InvalidArgument names the argument that
+    cannot be met.
 
     `origins`: what the models were made with; a framework that is asked for without a version is taken as there.
     `for_tables`: what reading the run's tables takes. azureml-defaults brought it, so few lists of packages name it.
+    `sources`: tells apart environments whose packages come from different indexes.
     """
     environment = definition.get("environment") or {}
     python = environment.get("python") or {}
     ours = definition.get("runyard") or {}
+    image = image_of(environment) if wants_image(definition) else None
     if python.get("userManagedDependencies"):
+        if image is not None:
+            return EnvironmentSpec(user_managed=True, image=image)
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
+    spec = _with_packages(definition, gpu_present, for_tables, origins)
+    return replace(spec, image=image, sources=sources, locked=locked_by(definition))
+
+
+def _with_packages(
+    definition: Mapping[str, Any], gpu_present: bool, for_tables: Sequence[str], origins: Sequence[Origin]
+) -> EnvironmentSpec:
+    python = (definition.get("environment") or {}).get("python") or {}
+    ours = definition.get("runyard") or {}
     wishes = _wishes(python, ours)
     _pin_as_made(wishes, origins)
     _add_for_tables(wishes, for_tables)
@@ -53,6 +69,12 @@ def plan_environment(
     else:
         spec = replace(_as_wished(wishes, mpi), python_instead=_python_instead(wishes, ours))
     return _with_builds(spec, own_horovod, mpi)
+
+
+def locked_by(definition: Mapping[str, Any]) -> str:
+    """The lock of the run that this one repeats."""
+    kept = (definition.get("runyard") or {}).get("locked") or {}
+    return str(kept.get("lock") or "")
 
 
 def uses_mpi(definition: Mapping[str, Any]) -> bool:

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from runyard.model.images import ContainerWish
 from runyard.model.plan import LaunchPlan, NodePlan
 from runyard.model.runs import RunRecord
+from runyard.planning.container_wish import container_wish
 from runyard.planning.distribution import Kind, kind_of
 from runyard.planning.launch_mpi import mpi_layout
 from runyard.planning.launch_parameter_server import parameter_server_layout
@@ -44,6 +46,7 @@ def plan_run(run: RunRecord, found: Resources) -> LaunchPlan:
         secret=found.secret,
         shares_files=found.shares_files,
         restores_outputs=found.restores_outputs,
+        container=container_wish(run.definition) if found.environment.image else ContainerWish(),
     )
 
 

@@ -1,0 +1,289 @@
+"""The extra arguments of `docker run` that users give, as a ContainerWish."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runyard.errors import InvalidArgument
+from runyard.model.images import ContainerWish, VolumeWish
+from runyard.planning.image import shown
+
+MOST_ARGUMENTS, LONGEST_ARGUMENT = 1000, 32 * 1024
+LARGEST_BYTES = 1 << 50
+SHORT = {
+    "-v": "--volume",
+    "-e": "--env",
+    "-m": "--memory",
+    "-u": "--user",
+    "-h": "--hostname",
+    "-i": "--interactive",
+    "-t": "--tty",
+    "-it": "--tty",
+    "-ti": "--tty",
+}
+SAME_AS = {"--net": "--network"}
+ALWAYS_SO = frozenset({"--rm", "--interactive", "--tty", "--init"})
+"""Asked for by habit; a run's container is removed, heard and looked after without."""
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,6}))?\s*([bkmgt]?)(?:i?b)?", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_NETWORKS = frozenset({"host", "bridge", "none"})
+_IPC = frozenset({"private", "shareable", "none", "host"})
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
+_CAPABILITY = re.compile(r"(CAP_)?[A-Z_]{2,40}")
+_LIMIT = re.compile(r"([a-z]{1,20})=(-?[0-9]{1,18})(?::(-?[0-9]{1,18}))?")
+_SYSCTL = re.compile(r"([a-z0-9_.]{1,100})=(.{0,200})")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A wish, and by which arguments it reaches for the machine that the container is on."""
+
+    wish: ContainerWish = field(default_factory=ContainerWish)
+    host_access: tuple[str, ...] = ()
+
+
+def parsed_arguments(given: Any) -> Asked:
+    """InvalidArgument names the argument that is not known, or what is wrong with its value."""
+    words = _words(given)
+    asked = Asked()
+    while words:
+        option, value = _next_option(words)
+        asked = _OPTIONS[option](asked, option, value)
+    return asked
+
+
+def size_in_bytes(given: Any, argument: str) -> int:
+    """Of '2g', '512m', '1.5GB' or a number of bytes."""
+    text = str(given).strip()
+    found = _SIZE.fullmatch(text) if not isinstance(given, bool) else None
+    if found is None:
+        raise InvalidArgument(f"{argument} is {shown(given)}.", hint="Give a size such as '2g' or '512m'.")
+    whole, part, unit = found.groups()
+    size = int(float(f"{whole}.{part or 0}") * _UNITS[unit.lower()])
+    if not 0 < size <= LARGEST_BYTES:
+        raise InvalidArgument(f"{argument} is {shown(given)}: at least 1 byte, and not above 1024t.")
+    return size
+
+
+def _words(given: Any) -> list[str]:
+    if isinstance(given, str):
+        given = [given]
+    if given is None:
+        given = ()
+    if not isinstance(given, Sequence) or not all(isinstance(one, str) for one in given):
+        raise InvalidArgument(f"docker.arguments must be a list of strings, got {shown(given)}.")
+    if len(given) > MOST_ARGUMENTS or any(len(one) > LONGEST_ARGUMENT for one in given):
+        raise InvalidArgument(
+            f"docker.arguments has too much: at most {MOST_ARGUMENTS} entries of {LONGEST_ARGUMENT} characters."
+        )
+    return [word for one in given for word in _split(one)]
+
+
+def _split(entry: str) -> list[str]:
+    """'--shm-size 2g' is two words; a value that stands by itself is one, whatever is in it."""
+    if "\0" in entry:
+        raise InvalidArgument(f"docker.arguments has {shown(entry)}: no program can be given a NUL.")
+    if not entry.lstrip().startswith("-"):
+        return [entry]
+    try:
+        return shlex.split(entry)
+    except ValueError as error:
+        raise InvalidArgument(f"docker.arguments has {shown(entry)}: {error}.", hint="Close the quotes.") from None
+
+
+def _next_option(words: list[str]) -> tuple[str, str]:
+    word = words.pop(0)
+    name, equals, value = word.partition("=")
+    if not word.startswith("--") and len(word) > 2 and word[:2] in ("-v", "-e", "-m", "-u", "-h"):
+        name, equals, value = word[:2], "=", word[2:].removeprefix("=")
+    name = SHORT.get(name, name)
+    name = SAME_AS.get(name, name)
+    if name in ALWAYS_SO or name == "--privileged":
+        return name, value
+    if name not in _OPTIONS:
+        known = ", ".join(sorted(_OPTIONS.keys() - ALWAYS_SO))
+        raise InvalidArgument(
+            f"docker.arguments has {shown(word)}, which a run's container cannot have.", hint=f"Known: {known}."
+        )
+    if not equals:
+        if not words:
+            raise InvalidArgument(f"docker.arguments ends with {shown(word)}, which takes a value.")
+        value = words.pop(0)
+    return name, value
+
+
+def _bad(option: str, value: str, right: str) -> InvalidArgument:
+    return InvalidArgument(f"docker.arguments has {option} with {shown(value)}.", hint=right)
+
+
+def _matched(pattern: re.Pattern[str], option: str, value: str, right: str) -> re.Match[str]:
+    found = pattern.fullmatch(value)
+    if found is None:
+        raise _bad(option, value, right)
+    return found
+
+
+def _reaching(asked: Asked, option: str, **changes: Any) -> Asked:
+    return Asked(replace(asked.wish, **changes), (*asked.host_access, option))
+
+
+def _with(asked: Asked, **changes: Any) -> Asked:
+    return replace(asked, wish=replace(asked.wish, **changes))
+
+
+def _nothing(asked: Asked, option: str, value: str) -> Asked:
+    return asked
+
+
+def _volume(asked: Asked, option: str, value: str) -> Asked:
+    source, _, rest = value.partition(":")
+    target, _, modes = rest.partition(":")
+    words = set(filter(None, modes.split(",")))
+    if words - {"ro", "rw", "z", "Z"}:
+        raise _bad(option, value, "Write it as in '/data:/data:ro'.")
+    return _mounted(asked, option, value, source, target, "ro" in words)
+
+
+def _mount(asked: Asked, option: str, value: str) -> Asked:
+    fields = dict(part.partition("=")[::2] for part in value.split(","))
+    source = fields.get("source") or fields.get("src") or ""
+    target = fields.get("target") or fields.get("dst") or fields.get("destination") or ""
+    known = {"type", "source", "src", "target", "dst", "destination", "readonly", "ro"}
+    if fields.get("type") != "bind" or fields.keys() - known:
+        raise _bad(option, value, "Write it as in 'type=bind,source=/data,target=/data,readonly'.")
+    is_read_only = any(name in fields and fields[name] in ("", "true", "1") for name in ("readonly", "ro"))
+    return _mounted(asked, option, value, source, target, is_read_only)
+
+
+def _mounted(asked: Asked, option: str, value: str, source: str, target: str, is_read_only: bool) -> Asked:
+    are_paths = all(path.startswith("/") and ".." not in path.split("/") for path in (source, target))
+    if not are_paths or target.strip("/") == "" or not value.isprintable():
+        raise _bad(option, value, "Give absolute paths of the machine and of the container, as in '/data:/data:ro'.")
+    volume = VolumeWish(source, target, is_read_only)
+    return _reaching(asked, option, volumes=(*asked.wish.volumes, volume))
+
+
+def _variable(asked: Asked, option: str, value: str) -> Asked:
+    name, equals, text = value.partition("=")
+    if not name or not equals:
+        raise _bad(option, value, "Write it as NAME=VALUE: the machine's own variables are not the run's.")
+    return _with(asked, variables=(*asked.wish.variables, (name, text)))
+
+
+def _size_of(name: str) -> "Option":
+    return lambda asked, option, value: _with(asked, **{name: size_in_bytes(value, f"{option} of docker.arguments")})
+
+
+def _cpus(asked: Asked, option: str, value: str) -> Asked:
+    _matched(re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?"), option, value, "Give a number such as 1.5.")
+    if not float(value) > 0:
+        raise _bad(option, value, "Give a number above 0.")
+    return _with(asked, cpus=float(value))
+
+
+def _gpus(asked: Asked, option: str, value: str) -> Asked:
+    return _with(asked, wants_gpus=value != "0")
+
+
+def _runtime(asked: Asked, option: str, value: str) -> Asked:
+    if value != "nvidia":
+        raise _bad(option, value, "'nvidia' alone is known, which asks for the GPUs.")
+    return _with(asked, wants_gpus=True)
+
+
+def _ipc(asked: Asked, option: str, value: str) -> Asked:
+    if value not in _IPC:
+        raise _bad(option, value, f"Give one of {', '.join(sorted(_IPC))}.")
+    return _reaching(asked, f"{option}=host", ipc=value) if value == "host" else _with(asked, ipc=value)
+
+
+def _network(asked: Asked, option: str, value: str) -> Asked:
+    if value not in _NETWORKS:
+        raise _bad(option, value, f"Give one of {', '.join(sorted(_NETWORKS))}.")
+    return _with(asked, network=value)
+
+
+def _user(asked: Asked, option: str, value: str) -> Asked:
+    return _with(asked, user=_matched(_USER, option, value, "Give UID, UID:GID or a name.").group())
+
+
+def _hostname(asked: Asked, option: str, value: str) -> Asked:
+    return _with(asked, hostname=_matched(_NAME, option, value, "Give a name of letters, digits, '-' and '.'.").group())
+
+
+def _privileged(asked: Asked, option: str, value: str) -> Asked:
+    if value.lower() in ("false", "0"):
+        return asked
+    return _reaching(asked, option, is_privileged=True)
+
+
+def _ulimit(asked: Asked, option: str, value: str) -> Asked:
+    name, soft, hard = _matched(_LIMIT, option, value, "Write it as in 'memlock=-1' or 'nofile=1024:4096'.").groups()
+    limit = (name, int(soft), int(soft if hard is None else hard))
+    return _with(asked, ulimits=(*asked.wish.ulimits, limit))
+
+
+def _added_capability(asked: Asked, option: str, value: str) -> Asked:
+    name = _matched(_CAPABILITY, option, value.upper(), "Give a capability such as SYS_PTRACE.").group()
+    return _reaching(asked, option, added_capabilities=(*asked.wish.added_capabilities, name))
+
+
+def _dropped_capability(asked: Asked, option: str, value: str) -> Asked:
+    name = _matched(_CAPABILITY, option, value.upper(), "Give a capability such as NET_RAW.").group()
+    return _with(asked, dropped_capabilities=(*asked.wish.dropped_capabilities, name))
+
+
+def _device(asked: Asked, option: str, value: str) -> Asked:
+    if not value.startswith("/dev/") or ".." in value or not value.isprintable():
+        raise _bad(option, value, "Give a device's path, as in '/dev/fuse'.")
+    return _reaching(asked, option, devices=(*asked.wish.devices, value))
+
+
+def _host(asked: Asked, option: str, value: str) -> Asked:
+    name, _, address = value.partition(":")
+    if not _NAME.fullmatch(name) or not re.fullmatch(r"[0-9a-fA-F.:]{2,39}|host-gateway", address):
+        raise _bad(option, value, "Write it as NAME:ADDRESS.")
+    return _with(asked, hosts=(*asked.wish.hosts, (name, address)))
+
+
+def _security(asked: Asked, option: str, value: str) -> Asked:
+    security = (*asked.wish.security, value)
+    if value in ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"):
+        return _with(asked, security=security)
+    if not re.fullmatch(r"(seccomp|apparmor)[=:]unconfined|label[=:]disable", value):
+        raise _bad(option, value, "Give no-new-privileges, seccomp=unconfined, apparmor=unconfined or label=disable.")
+    return _reaching(asked, f"{option}={value}", security=security)
+
+
+def _sysctl(asked: Asked, option: str, value: str) -> Asked:
+    name, text = _matched(_SYSCTL, option, value, "Write it as NAME=VALUE.").groups()
+    return _with(asked, sysctls=(*asked.wish.sysctls, (name, text)))
+
+
+Option = Callable[[Asked, str, str], Asked]
+_OPTIONS: Mapping[str, Option] = {
+    **dict.fromkeys(ALWAYS_SO, _nothing),
+    "--volume": _volume,
+    "--mount": _mount,
+    "--env": _variable,
+    "--shm-size": _size_of("shm_bytes"),
+    "--memory": _size_of("memory_bytes"),
+    "--cpus": _cpus,
+    "--gpus": _gpus,
+    "--runtime": _runtime,
+    "--ipc": _ipc,
+    "--network": _network,
+    "--user": _user,
+    "--hostname": _hostname,
+    "--privileged": _privileged,
+    "--ulimit": _ulimit,
+    "--cap-add": _added_capability,
+    "--cap-drop": _dropped_capability,
+    "--device": _device,
+    "--add-host": _host,
+    "--security-opt": _security,
+    "--sysctl": _sysctl,
+}

@@ -1,0 +1,147 @@
+"""What the docker arguments of a definition ask of its containers."""
+
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.model.images import ContainerWish, VolumeWish
+from runyard.planning.container_wish import check_host_access, container_wish
+
+G = 1 << 30
+
+
+def wish(*arguments, **docker):
+    return container_wish({"environment": {"docker": {"arguments": list(arguments), **docker}}})
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [("2g", 2 * G), ("2G", 2 * G), ("512m", G // 2), ("1.5gb", 3 * G // 2), ("64KiB", 65536), (1024, 1024), ("7", 7)],
+)
+def test_the_size_of_shared_memory_is_taken_in_every_form(given, size):
+    assert wish(shmSize=given).shm_bytes == size
+
+
+@pytest.mark.parametrize("given", ["", "0", "-1g", "2x", "$(x)", "2g\n3", True, "9" * 30, "2000t", [1]])
+def test_a_size_that_is_none_is_refused_by_name(given):
+    if given == "":
+        assert wish(shmSize=given).shm_bytes is None
+        return
+    with pytest.raises(InvalidArgument, match="shm_size"):
+        wish(shmSize=given)
+
+
+def test_the_runs_own_section_wins_where_docker_is_asked_for_there():
+    environment = {"docker": {"shmSize": "1g", "arguments": ["--cpus=1"]}}
+    own = {"useDocker": True, "shmSize": "2g", "arguments": ["--cpus", "2"]}
+    found = container_wish({"environment": environment, "docker": own})
+    assert (found.shm_bytes, found.cpus) == (2 * G, 2.0)
+    assert container_wish({"environment": environment, "docker": {**own, "useDocker": False}}).shm_bytes == G
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--shm-size", "2g"], ContainerWish(shm_bytes=2 * G)),
+        (["--shm-size=2g"], ContainerWish(shm_bytes=2 * G)),
+        (["--shm-size 2g"], ContainerWish(shm_bytes=2 * G)),
+        (["-m", "4g", "--cpus", "1.5"], ContainerWish(memory_bytes=4 * G, cpus=1.5)),
+        (["--ipc=host"], ContainerWish(ipc="host")),
+        (["--net=host", "--rm", "-it"], ContainerWish(network="host")),
+        (["--gpus", "all"], ContainerWish(wants_gpus=True)),
+        (["--runtime=nvidia"], ContainerWish(wants_gpus=True)),
+        (["-v", "/data:/mnt:ro"], ContainerWish(volumes=(VolumeWish("/data", "/mnt", True),))),
+        (["-v/data:/mnt"], ContainerWish(volumes=(VolumeWish("/data", "/mnt"),))),
+        (
+            ["--mount", "type=bind,source=/a,target=/b,readonly"],
+            ContainerWish(volumes=(VolumeWish("/a", "/b", True),)),
+        ),
+        (["-e", "A=b c", "-e 'D=e f'"], ContainerWish(variables=(("A", "b c"), ("D", "e f")))),
+        (["--ulimit", "memlock=-1"], ContainerWish(ulimits=(("memlock", -1, -1),))),
+        (["--ulimit=nofile=1:2"], ContainerWish(ulimits=(("nofile", 1, 2),))),
+        (["--user", "1000:1000", "-h", "trainer"], ContainerWish(user="1000:1000", hostname="trainer")),
+        (["--privileged"], ContainerWish(is_privileged=True)),
+        (["--cap-add", "sys_ptrace"], ContainerWish(added_capabilities=("SYS_PTRACE",))),
+        (["--cap-drop=ALL"], ContainerWish(dropped_capabilities=("ALL",))),
+        (["--device=/dev/fuse"], ContainerWish(devices=("/dev/fuse",))),
+        (["--add-host", "db:10.0.0.1"], ContainerWish(hosts=(("db", "10.0.0.1"),))),
+        (["--security-opt", "seccomp=unconfined"], ContainerWish(security=("seccomp=unconfined",))),
+        (["--sysctl", "a.b=1"], ContainerWish(sysctls=(("a.b", "1"),))),
+    ],
+)
+def test_arguments_are_read_as_docker_reads_them(arguments, expected):
+    assert wish(*arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("argument", "named"),
+    [
+        ("--pid=host", "--pid"),
+        ("--env-file=/etc/shadow", "--env-file"),
+        ("--volumes-from=other", "--volumes-from"),
+        ("--cgroup-parent=/", "--cgroup-parent"),
+        ("--userns=host", "--userns"),
+        ("-p", "-p"),
+        ("ubuntu", "ubuntu"),
+        ("$(reboot)", "reboot"),
+        ("--entrypoint=/bin/sh", "--entrypoint"),
+        ("--rm\n--pid=host", "--pid"),
+    ],
+)
+def test_an_argument_that_is_not_known_is_named(argument, named):
+    with pytest.raises(InvalidArgument, match=named):
+        wish(argument)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-v"],
+        ["-v", "name:/data"],
+        ["-v", "/data"],
+        ["-v", "/data:/"],
+        ["-v", "/data/../etc:/x"],
+        ["-v", "/a:/b:shared"],
+        ["--mount", "type=volume,source=a,target=/b"],
+        ["-e", "HOME"],
+        ["--network", "container:other"],
+        ["--ipc", "container:other"],
+        ["--runtime", "evil"],
+        ["--device", "/etc/passwd"],
+        ["--security-opt", "seccomp=/tmp/profile.json"],
+        ["--ulimit", "nofile"],
+        ["--cpus", "0"],
+        ["--user", "a b"],
+        ["-e 'A=b"],
+        ["--hostname", "a\nb"],
+        ["a\0b"],
+        [7],
+        ["--rm"] * 2000,
+    ],
+)
+def test_a_value_that_no_container_could_have_is_refused(arguments):
+    with pytest.raises(InvalidArgument, match=r"docker\.arguments"):
+        wish(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-v", "/:/host"],
+        ["--mount", "type=bind,source=/,target=/host"],
+        ["--privileged"],
+        ["--device=/dev/sda"],
+        ["--ipc=host"],
+        ["--cap-add=SYS_ADMIN"],
+        ["--security-opt=apparmor=unconfined"],
+    ],
+)
+def test_what_reaches_for_the_machine_needs_the_operators_word(arguments):
+    definition = {"environment": {"docker": {"arguments": arguments}}}
+    check_host_access(definition, is_allowed=True)
+    with pytest.raises(InvalidArgument, match="RUNYARD_CONTAINER_HOST_ACCESS"):
+        check_host_access(definition, is_allowed=False)
+
+
+def test_what_stays_in_the_container_needs_nobodys_word():
+    arguments = ["--shm-size=1g", "--net=host", "--gpus=all", "-e", "A=b", "--cap-drop=ALL", "--privileged=false"]
+    check_host_access({"docker": {"arguments": arguments}}, is_allowed=False)
