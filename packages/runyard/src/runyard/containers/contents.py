@@ -1,0 +1,74 @@
+"""What a Dockerfile build may see: the files that were given for it, and nothing else of any machine."""
+
+import io
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from runyard.errors import InvalidArgument
+
+IN_MEMORY = 8 << 20
+_FROM = re.compile(r"^\s*FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.I | re.M)
+_DEFAULT = re.compile(r"^\s*ARG\s+(?P<name>\w+)=(?P<value>\S+)", re.I | re.M)
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    archive: IO[bytes]
+    """A tar, from its beginning."""
+    dockerfile: str
+    """The name of the Dockerfile in it."""
+    bases: tuple[str, ...]
+    """The images that its FROM lines name."""
+
+
+def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) -> BuildContext:
+    """A context of `files`, each (name in the context, where it lies, mode). The same content gives the same archive,
+    so that the engine finds the layers of an earlier build again."""
+    archive: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - the build reads it
+    names: set[str] = set()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, path, mode in sorted(files, key=lambda entry: entry[0]):
+            names.add(_checked(name))
+            with path.open("rb") as content:
+                tar.addfile(_entry(name, path.stat().st_size, mode), content)
+        own = "Dockerfile"
+        while own in names:
+            own = f".{own}"
+        text = dockerfile.encode()
+        tar.addfile(_entry(own, len(text), 0o644), io.BytesIO(text))
+    archive.seek(0)
+    return BuildContext(archive, own, bases_of(dockerfile))
+
+
+def bases_of(dockerfile: str) -> tuple[str, ...]:
+    """The images that a build starts from: not its own stages, not `scratch`; ARGs stand for their defaults."""
+    defaults = {found["name"]: found["value"].strip("\"'") for found in _DEFAULT.finditer(dockerfile)}
+    stages, bases = {"scratch"}, []
+    for found in _FROM.finditer(dockerfile):
+        base = re.sub(r"\$\{?(\w+)\}?", lambda name: defaults.get(name[1], name[0]), found["base"])
+        if base.lower() not in stages and base not in bases:
+            bases.append(base)
+        if found["stage"]:
+            stages.add(found["stage"].lower())
+    return tuple(bases)
+
+
+def _checked(name: str) -> str:
+    path = PurePosixPath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise InvalidArgument(
+            f"{name!r} is no name of a file in a build context.",
+            hint="Names are relative to the context's folder and stay below it.",
+        )
+    return str(path)
+
+
+def _entry(name: str, size: int, mode: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(_checked(name))
+    entry.size, entry.mode = size, mode & 0o777 or 0o644
+    return entry

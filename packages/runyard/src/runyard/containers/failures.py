@@ -1,0 +1,147 @@
+"""What engines and registries say when they cannot, as causes that a user can act on."""
+
+import re
+
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+
+QUOTED = 2000
+"""Characters of an engine's words that an error repeats."""
+_WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
+    (Cause.DISK_FULL, re.compile(r"no space left on device|disk quota exceeded|ENOSPC", re.I)),
+    (
+        Cause.ARCHITECTURE,
+        re.compile(
+            r"no matching manifest for|does not match the specified platform|exec format error|no image found in "
+            r"(manifest|image index)|image operating system .* cannot be used|choos\w+ (an )?image from manifest list",
+            re.I,
+        ),
+    ),
+    (Cause.CERTIFICATE, re.compile(r"x509:|tls: |server gave HTTP response to HTTPS client", re.I)),
+    (
+        Cause.WRONG_CREDENTIALS,
+        re.compile(
+            r"unauthorized|authentication required|no basic auth credentials|invalid username/password|"
+            r"incorrect username or password|\b(status|code):? 40[13]\b|access to the requested resource is not auth",
+            re.I,
+        ),
+    ),
+    (
+        Cause.IMAGE_NOT_FOUND,
+        re.compile(
+            r"manifest unknown|not found: manifest|name unknown|repository .*not (found|known)|pull access denied|"
+            r"no such image|image not known|requested access to the resource is denied|invalid reference format|"
+            r"repository name must be|invalid tag|unable to find image",
+            re.I,
+        ),
+    ),
+    (
+        Cause.NETWORK,
+        re.compile(
+            r"no such host|connection refused|i/o timeout|Client\.Timeout|deadline exceeded|network is unreachable|"
+            r"no route to host|connection reset|\bEOF\b|handshake timeout|timeout awaiting|server misbehaving",
+            re.I,
+        ),
+    ),
+    (
+        Cause.REGISTRY_FAILED,
+        re.compile(
+            r"unexpected HTTP status|received unexpected|toomanyrequests|\b(status|code):? \d{3}\b|"
+            r"error parsing HTTP|500 Internal|unexpected end of JSON",
+            re.I,
+        ),
+    ),
+)
+
+
+class Refused(EnvironmentFailed):
+    """The engine understood and said no; `http_status` is the HTTP status of its answer."""
+
+    def __init__(self, asked: str, status: int, said: str) -> None:
+        cause = cause_of(said, Cause.ENGINE_FAILED)
+        super().__init__(
+            f"The container engine refused {asked}: {quoted(said)}",
+            hint=next_step(cause),
+            cause=cause,
+            said=quoted(said),
+        )
+        self.http_status, self.said = status, quoted(said)
+
+
+class ImageInUse(EnvironmentFailed):
+    """The image cannot be removed: a container, or another image, stands on it."""
+
+
+def cause_of(said: str, otherwise: Cause) -> Cause:
+    return next((cause for cause, words in _WORDS if words.search(said)), otherwise)
+
+
+def quoted(said: str) -> str:
+    return said.strip()[-QUOTED:]
+
+
+def refused(asked: str, status: int, said: str) -> Refused:
+    return Refused(asked, status, said or f"HTTP status {status}")
+
+
+def engine_gone(address: str, asked: str, error: Exception) -> EnvironmentFailed:
+    """No answer, or one that broke off."""
+    said = str(error) or type(error).__name__
+    return EnvironmentFailed(
+        f"The container engine at {address} does not answer ({asked}): {said}",
+        hint=next_step(Cause.ENGINE_FAILED),
+        cause=Cause.ENGINE_FAILED,
+        said=said,
+    )
+
+
+def pull_failed(reference: str, said: str, *, with_credentials: bool) -> EnvironmentFailed:
+    cause = cause_of(said, Cause.REGISTRY_FAILED)
+    problem = {
+        Cause.WRONG_CREDENTIALS: f"The registry refuses the {'' if with_credentials else 'missing '}user name and "
+        f"password for image {reference!r}.",
+        Cause.IMAGE_NOT_FOUND: f"There is no image {reference!r}"
+        + (", or the user given may not read it." if with_credentials else ", or it is private."),
+        Cause.NETWORK: f"The registry of image {reference!r} could not be reached.",
+        Cause.CERTIFICATE: f"The engine does not trust the certificate of the registry of image {reference!r}.",
+        Cause.ARCHITECTURE: f"Image {reference!r} is not made for this machine.",
+        Cause.DISK_FULL: f"The disk filled while image {reference!r} was pulled.",
+    }.get(cause, f"The registry failed while image {reference!r} was pulled.")
+    return EnvironmentFailed(
+        f"{problem} The container engine says: {quoted(said)}", hint=next_step(cause), cause=cause, said=quoted(said)
+    )
+
+
+def build_failed(said: str) -> EnvironmentFailed:
+    """`said` is the engine's last word on the build, from the step that failed."""
+    cause = cause_of(said, Cause.DOCKERFILE_FAILED)
+    if re.search(r"returned a non-zero code|while running runtime: exit status|COPY failed|ADD failed", said):
+        cause = Cause.DISK_FULL if cause is Cause.DISK_FULL else Cause.DOCKERFILE_FAILED
+    return EnvironmentFailed(
+        f"The Dockerfile could not be built. The container engine says: {quoted(said)}",
+        hint=next_step(cause),
+        cause=cause,
+        said=quoted(said),
+    )
+
+
+def next_step(cause: Cause) -> str:
+    return _NEXT.get(cause, "The build log has the engine's own words; correct that and submit again.")
+
+
+_NEXT = {
+    Cause.WRONG_CREDENTIALS: "Give the registry's username and password: image_registry_details of the estimator, or "
+    "environment.docker.base_image_registry; then submit again.",
+    Cause.IMAGE_NOT_FOUND: "Look at the image's name, its tag and the registry's address; then submit again.",
+    Cause.NETWORK: "Look at the registry's address and at the network and proxy settings of the container engine; "
+    "then submit again.",
+    Cause.CERTIFICATE: "Give the engine the registry's certificate (/etc/docker/certs.d/ADDRESS/ca.crt, or "
+    "/etc/containers/certs.d for podman); then submit again.",
+    Cause.ARCHITECTURE: "Choose an image for this machine's processor, or one that is made for several.",
+    Cause.DISK_FULL: "Free space where the container engine keeps its images (`runyard environments prune`, "
+    "`docker system df`); then submit again.",
+    Cause.REGISTRY_FAILED: "Try again later, or ask whoever runs the registry.",
+    Cause.DOCKERFILE_FAILED: "Correct that step of the Dockerfile (the build log has its output), then submit again.",
+    Cause.ENGINE_FAILED: "See that the engine runs (`docker version`, `podman info`) and look into its log; then "
+    "submit again.",
+}

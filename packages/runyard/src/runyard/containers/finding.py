@@ -1,0 +1,84 @@
+"""Which container engine this machine has."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from runyard.containers.engine import Engine
+from runyard.containers.transport import Certificates
+from runyard.errors import EnvironmentFailed, InvalidArgument
+from runyard.model.causes import Cause
+
+ENGINE_WAYS = (
+    "Install Docker (the package docker.io of Debian and Ubuntu, or docs.docker.com/engine/install) and start it, or "
+    "install podman and run `systemctl --user start podman.socket`, or set DOCKER_HOST to the address of an engine's "
+    "socket, for the shell that starts Runyard. Without any, `runyard environments settings "
+    "without_engine=virtual-environment` lets the workspace's runs have the same packages in a virtual environment."
+)
+_CHOSEN = ("DOCKER_HOST", "CONTAINER_HOST")
+
+
+def find_engine(variables: Mapping[str, str] = os.environ) -> Engine:
+    """One that answers. EnvironmentFailed with the ways to get one where there is none."""
+    found = engine_or_none(variables)
+    if found is None:
+        raise EnvironmentFailed(
+            "This environment lies in a container image, and this machine has no container engine: neither docker nor "
+            "podman answers at its usual sockets.",
+            hint=ENGINE_WAYS,
+            cause=Cause.NO_ENGINE,
+            said="no socket of docker or podman answers",
+        )
+    return found
+
+
+def engine_or_none(variables: Mapping[str, str] = os.environ) -> Engine | None:
+    """None where nobody chose one and none answers at the usual sockets. One that was chosen must answer."""
+    chosen = next((name for name in _CHOSEN if variables.get(name)), None)
+    if chosen:
+        return _chosen(chosen, variables)
+    return next((engine for socket in usual_sockets(variables) if (engine := _answering(socket))), None)
+
+
+def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:
+    """Docker's before podman's, the machine's before the user's own."""
+    runtime = Path(variables.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    home = Path(variables.get("HOME") or Path.home())
+    yield Path("/var/run/docker.sock")
+    yield runtime / "docker.sock"
+    yield home / ".docker" / "run" / "docker.sock"
+    yield Path("/run/podman/podman.sock")
+    yield runtime / "podman" / "podman.sock"
+
+
+def _chosen(name: str, variables: Mapping[str, str]) -> Engine:
+    address = variables[name]
+    try:
+        engine = Engine(address, _certificates(variables))
+        engine.answers()
+    except (EnvironmentFailed, InvalidArgument, OSError) as error:
+        raise EnvironmentFailed(
+            f"{name} is {address}, and no container engine answers there: {error}",
+            hint=f"Start that engine, or unset {name}. {ENGINE_WAYS}",
+            cause=Cause.NO_ENGINE,
+            said=str(error),
+        ) from error
+    return engine
+
+
+def _certificates(variables: Mapping[str, str]) -> Certificates | None:
+    if not variables.get("DOCKER_TLS_VERIFY"):
+        return None
+    folder = variables.get("DOCKER_CERT_PATH") or str(Path(variables.get("HOME") or Path.home()) / ".docker")
+    return Certificates(Path(folder))
+
+
+def _answering(socket: Path) -> Engine | None:
+    if not socket.is_socket():
+        return None
+    engine = Engine(f"unix://{socket}")
+    try:
+        engine.answers()
+    except EnvironmentFailed:
+        return None
+    return engine

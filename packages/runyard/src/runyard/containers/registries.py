@@ -1,0 +1,59 @@
+"""What registries are told and how images are named."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+HUB = "docker.io"
+_HUB_KEY = "https://index.docker.io/v1/"
+
+
+@dataclass(frozen=True)
+class RegistryCredentials:
+    """Sent in a header of the request that needs them; no engine keeps them."""
+
+    username: str
+    password: str = field(repr=False)
+    address: str = ""
+
+    def header(self) -> str:
+        return _packed({"username": self.username, "password": self.password, "serveraddress": _bare(self.address)})
+
+
+def headers_for_builds(credentials: Mapping[str, RegistryCredentials]) -> dict[str, str]:
+    """For the FROM lines of a Dockerfile, by the registry's address."""
+    if not credentials:
+        return {}
+    known = {
+        _key(address): {"username": one.username, "password": one.password} for address, one in credentials.items()
+    }
+    return {"X-Registry-Config": _packed(known)}
+
+
+def registry_of(reference: str) -> str:
+    """The address of the registry that a reference names; Docker's own where it names none."""
+    first, slash, _ = reference.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else HUB
+
+
+def split_tag(reference: str) -> tuple[str, str]:
+    """The name and its tag or digest; "latest" where it has neither, as the docker command has it."""
+    name, at, digest = reference.partition("@")
+    if at:
+        return name, digest
+    head, colon, tag = reference.rpartition(":")
+    return (head, tag) if colon and "/" not in tag else (reference, "latest")
+
+
+def _packed(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
+
+
+def _bare(address: str) -> str:
+    return address.removeprefix("https://").removeprefix("http://").strip("/")
+
+
+def _key(address: str) -> str:
+    bare = _bare(address)
+    return _HUB_KEY if bare in ("", HUB, "index.docker.io", "index.docker.io/v1") else bare

@@ -1,0 +1,173 @@
+"""HTTP on an engine's socket, by the standard library alone: a process that starts one container, and a look into the
+cache, must not pay for the import of a client library."""
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from runyard.containers.failures import engine_gone, refused
+from runyard.errors import InvalidArgument
+
+API = "v1.40"
+"""Of Docker 19.03, the first with requests for GPUs; podman's socket speaks it too."""
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 120.0
+"""A busy engine may take a while for a commit of gigabytes; those calls say so themselves."""
+SCHEMES = ("unix", "tcp", "http", "https")
+
+Json = Any
+Query = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The files with which a tcp engine wants to be spoken to: ca.pem, cert.pem, key.pem of this folder."""
+
+    folder: Path
+
+
+class _OnSocket(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(CONNECT_SECONDS)
+        self.sock.connect(self._path)
+        self.sock.settimeout(self.timeout)
+
+
+@dataclass(frozen=True)
+class Transport:
+    """Each request has a connection of its own: a wait that lasts hours is in nobody's way, and threads share it."""
+
+    address: str
+    certificates: Certificates | None = None
+    parts: SplitResult = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", checked_address(self.address))
+
+    def get(self, path: str, query: Query | None = None) -> Json:
+        return self.ask("GET", path, query)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: Json = None,
+        *,
+        seconds: float | None = ANSWER_SECONDS,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        """The answer, read as JSON; None where it is empty. EnvironmentFailed where the engine refuses or is gone."""
+        sent = None if body is None else json.dumps(body).encode()
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        with self.opened(method, path, query, sent, seconds=seconds, headers={**kind, **(headers or {})}) as answer:
+            text = answer.read()
+        return json.loads(text) if text.strip() else None
+
+    @contextmanager
+    def opened(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: bytes | IO[bytes] | None = None,
+        *,
+        seconds: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The answer as it comes; `seconds` bounds each wait for more of it."""
+        connection = self._connection(seconds)
+        asked = f"{method} {path}"
+        try:
+            answer = _exchange(connection, method, _target(path, query), body, dict(headers or {}))
+            if answer.status >= 400:
+                raise refused(asked, answer.status, _message(answer.read(1 << 20)))
+            yield answer
+        except (OSError, http.client.HTTPException) as error:
+            raise engine_gone(self.address, asked, error) from error
+        finally:
+            connection.close()
+
+    def _connection(self, seconds: float | None) -> http.client.HTTPConnection:
+        if self.parts.scheme == "unix":
+            return _OnSocket(self.parts.path, seconds)
+        host, port = self.parts.hostname or "127.0.0.1", self.parts.port
+        if self.certificates is None and self.parts.scheme != "https":
+            return http.client.HTTPConnection(host, port or 2375, timeout=seconds)
+        return http.client.HTTPSConnection(host, port or 2376, timeout=seconds, context=self._trust())
+
+    def _trust(self) -> ssl.SSLContext:
+        if self.certificates is None:
+            return ssl.create_default_context()
+        folder = self.certificates.folder
+        context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+        return context
+
+
+def checked_address(address: str) -> SplitResult:
+    """unix:///path or tcp://host:port, in its parts."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    whole = bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname)
+    if parts.scheme not in SCHEMES or not whole or "\0" in address:
+        raise InvalidArgument(
+            f"{address!r} is no address of a container engine on this machine.",
+            hint="DOCKER_HOST is unix:///path/of/the.sock or tcp://127.0.0.1:port; an engine behind ssh cannot mount "
+            "this machine's folders.",
+        )
+    return parts
+
+
+def _target(path: str, query: Query | None) -> str:
+    given = {name: _queried(value) for name, value in (query or {}).items() if value not in (None, "")}
+    return f"/{API}{quote(path)}" + (f"?{urlencode(given)}" if given else "")
+
+
+def _queried(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _exchange(
+    connection: http.client.HTTPConnection,
+    method: str,
+    target: str,
+    body: bytes | IO[bytes] | None,
+    headers: dict[str, str],
+) -> http.client.HTTPResponse:
+    """A body of unknown length goes in chunks. An engine that refuses early closes before it has read all: its
+    answer is what counts."""
+    try:
+        connection.request(method, target, body, headers, encode_chunked=hasattr(body, "read"))
+    except (BrokenPipeError, ConnectionResetError):
+        if connection.sock is None:
+            raise
+        answer = http.client.HTTPResponse(connection.sock, method=method)
+        answer.begin()
+        return answer
+    return connection.getresponse()
+
+
+def _message(body: bytes) -> str:
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace").strip()
+    return str(said.get("message") or said.get("cause") or said) if isinstance(said, dict) else str(said)
