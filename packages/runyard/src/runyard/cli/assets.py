@@ -72,9 +72,11 @@ def show_model(
 
 def _print_lineage(lineage: dict[str, Any]) -> None:
     """From the model back to what made it, and forth to what serves it."""
+    from runyard.environments.lockfile import Lock
+
     run = lineage["run"]
     if run:
-        packages = (run["lock"] or "").split()
+        packages = Lock.parse(run["lock"] or "").versions
         print_heading("made by")
         code = {"script": run["script"] or "", "code": f"snapshot {run['snapshot_id']}" if run["snapshot_id"] else ""}
         built = {"environment": f"{len(packages)} packages: {' '.join(packages[:4])} ..." if packages else ""}

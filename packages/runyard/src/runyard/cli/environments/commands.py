@@ -147,8 +147,10 @@ def _lock_of(key: str) -> str:
 
 def _head_of(lock: str) -> dict[str, str]:
     """What the lock's first lines say of the machine it was made for."""
-    lines = [line.lstrip("# ") for line in lock.splitlines() if line.startswith("# ")]
-    return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    from runyard.environments.lockfile import Lock
+
+    parsed = Lock.parse(lock)
+    return {"platform": parsed.platform, "base": parsed.base}
 
 
 def _kind(built: "CachedEnvironment") -> str:

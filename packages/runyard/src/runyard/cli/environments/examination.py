@@ -43,7 +43,8 @@ def _what_applies(home: Path) -> str:
     for workspace, setting in _settings(home).items():
         by_setting.setdefault(setting, []).append(f"'{workspace}'")
     if not by_setting:
-        return f"Until then they {APPLIES[REFUSE]}, or in workspaces that allow it (`{SETTING}`) {APPLIES[VIRTUAL_ENVIRONMENT]}."
+        allowed = f"in workspaces that allow it (`{SETTING}`) they {APPLIES[VIRTUAL_ENVIRONMENT]}"
+        return f"Until then they {APPLIES[REFUSE]}; {allowed}."
     told = [f"in {', '.join(sorted(names))} they {APPLIES[setting]}" for setting, names in sorted(by_setting.items())]
     other = f" `{SETTING}` has them use virtual environments." if REFUSE in by_setting else ""
     return f"Until then, {'; '.join(told)}.{other}"
@@ -61,13 +62,13 @@ def _settings(home: Path) -> Mapping[str, str]:
 
 
 def _conda() -> Finding:
-    from runyard.environments.conda.finding import find_conda
+    from runyard.environments.conda.tool import find_tool
 
-    tool = find_conda(os.environ)
+    tool = find_tool(os.environ)
     if tool is None:
         remedy = (
             "conda packages are installed from the Python package index under the names they have there; one that is "
             "on no such index needs micromamba, mamba or conda on PATH."
         )
         return Finding("conda", Level.LACKS, "no micromamba, mamba or conda", remedy)
-    return Finding("conda", Level.OK, str(tool))
+    return Finding("conda", Level.OK, f"{tool.name} {tool.version(os.environ)} at {tool.path}")

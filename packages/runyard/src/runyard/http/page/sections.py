@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from runyard.environments.lockfile import Lock
 from runyard.http.page.markup import Markup, joined, tag
 from runyard.http.page.plot import plot
 from runyard.model.plan import DataItem
@@ -38,8 +39,10 @@ def error(run: RunRecord) -> Markup:
     if not run.error:
         return NOTHING
     inner = run.error.get("error", run.error)
-    code, message = (inner.get("code", ""), inner.get("message", "")) if isinstance(inner, dict) else ("", str(inner))
-    return section(f"Error{f': {code}' if code else ''}", tag("pre", message), class_="bad")
+    told = inner if isinstance(inner, dict) else {"message": str(inner)}
+    cause = (told.get("messageParameters") or {}).get("cause")
+    title = ": ".join(["Error", *filter(None, [told.get("code"), cause])])
+    return section(title, tag("pre", told.get("message", "")), class_="bad")
 
 
 def warnings(run: RunRecord) -> Markup:
@@ -120,8 +123,11 @@ def events(history: RunHistory) -> Markup:
 def environment(run: RunRecord) -> Markup:
     if not run.environment_lock:
         return NOTHING
-    count = sum(1 for line in run.environment_lock.splitlines() if "==" in line)
-    return section("Environment", tag("details", tag("summary", f"{count} packages"), tag("pre", run.environment_lock)))
+    lock = Lock.parse(run.environment_lock)
+    facts = [f"Python {lock.python}" if lock.python else "", lock.platform, f"in {lock.base}" if lock.base else ""]
+    told = tag("p", " · ".join(filter(None, facts)), class_="soft") if any(facts) else NOTHING
+    listed = tag("details", tag("summary", f"{len(lock.versions)} packages"), tag("pre", run.environment_lock))
+    return section("Environment", told, listed)
 
 
 def labels(run: RunRecord) -> Markup:
