@@ -94,7 +94,6 @@ def _bind(mount: Mount) -> Json:
         "Source": mount.source,
         "Target": mount.target,
         "ReadOnly": mount.is_read_only,
-        "BindOptions": {"Propagation": "rslave"},
     }
 
 

@@ -1,0 +1,69 @@
+"""Root file systems to make images from, without any public registry: Debian by debootstrap, from the mirror that this
+machine's own apt has. Each is made once for a user and kept below XDG_CACHE_HOME."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PLAIN, WITH_PYTHON, WITH_MPI = "plain", "python", "mpi"
+_PACKAGES = {PLAIN: (), WITH_PYTHON: ("python3",), WITH_MPI: ("openmpi-bin",)}
+_MAKING = 1
+"""To be raised when they are made otherwise."""
+_LEFT_OUT = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
+
+
+def debian_archive(kind: str) -> Path:
+    """A tar of Debian's smallest system, as large as this machine's release makes it, with what `kind` adds. None
+    but WITH_PYTHON has a Python."""
+    with _alone() as folder:
+        archive = folder / f"debian-{kind}-{_MAKING}.tar"
+        if not archive.exists():
+            _make(kind, archive)
+        return archive
+
+
+def _make(kind: str, archive: Path) -> None:
+    mirror, release = _mirror()
+    work = Path(tempfile.mkdtemp(dir=archive.parent))
+    try:
+        root, packages = work / "root", archive.parent / "packages"
+        packages.mkdir(exist_ok=True)
+        added = [f"--include={','.join(_PACKAGES[kind])}"] if _PACKAGES[kind] else []
+        _run("debootstrap", "--variant=minbase", f"--cache-dir={packages}", *added, release, str(root), mirror)
+        left_out = [f"--exclude=./{folder}/*" for folder in _LEFT_OUT]
+        _run("tar", "--create", f"--file={work}/made.tar", f"--directory={root}", *left_out, ".")
+        (work / "made.tar").rename(archive)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _mirror() -> tuple[str, str]:
+    """Where apt gets this machine's release from, and the release."""
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
+    release = _run("sh", "-c", '. /etc/os-release && echo "$VERSION_CODENAME"').strip()
+    for line in _run(*asked).splitlines():
+        address, of_release, component = line.split()
+        if of_release == release and component == "main":
+            return address, release
+    raise RuntimeError(f"apt on this machine has no source of Debian's {release} main to make a base image from.")
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+@contextmanager
+def _alone() -> Iterator[Path]:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "runyard-tests"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield cache

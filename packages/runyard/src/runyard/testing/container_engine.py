@@ -1,0 +1,177 @@
+"""Container engines and a registry of the tests' own, from the programs that the system's packages install.
+
+Each lives in one folder and ends with the process that started it; nothing of it is left: no mount, no shim, no
+container. Starting them needs root.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.containers.engine import Engine
+from runyard.containers.images import RegistryCredentials
+from runyard.errors import EnvironmentFailed
+from runyard.testing import engine_guard
+
+Answers = Callable[[], None]
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+PROGRAMS = ("dockerd", "containerd", "runc", "podman", "docker-registry", "debootstrap")
+_PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# A machine without CAP_SYS_RESOURCE refuses limits above its own, which podman asks for by default.
+_RUNTIME = """#!/bin/sh
+bundle=
+for word; do
+  [ "$previous" = --bundle ] && bundle=$word
+  previous=$word
+done
+[ -z "$bundle" ] || {python} -I -S {folder}/clamp_limits.py "$bundle/config.json" || exit 1
+exec runc "$@"
+"""
+_CLAMP = """
+import json, resource, sys
+with open(sys.argv[1]) as file:
+    config = json.load(file)
+for limit in config["process"].get("rlimits") or ():
+    most = resource.getrlimit(getattr(resource, limit["type"]))[1]
+    if most != resource.RLIM_INFINITY:
+        limit["hard"], limit["soft"] = min(limit["hard"], most), min(limit["soft"], most)
+with open(sys.argv[1], "w") as file:
+    json.dump(config, file)
+"""
+USERNAME, PASSWORD = "reader", "correct-horse-7f3a"
+_HTPASSWD = f"{USERNAME}:$2b$04$0WACBUVSy04/wXMY3XKvlexs.floMLqa41efOUaEG7z2/qm/QJ4.K\n"
+
+
+@dataclass(frozen=True)
+class Registry:
+    address: str
+    username: str = ""
+    password: str = ""
+
+    @property
+    def credentials(self) -> RegistryCredentials:
+        return RegistryCredentials(self.username, self.password, self.address)
+
+
+def missing_programs() -> tuple[str, ...]:
+    return tuple(name for name in PROGRAMS if shutil.which(name, path=_PATHS) is None)
+
+
+@contextmanager
+def running_docker(folder: Path, *, mirror: Registry | None = None) -> Iterator[Engine]:
+    """A dockerd of its own. `mirror` stands for Docker's own registry, so that its images' names can be pulled."""
+    command = [
+        "dockerd",
+        *("--host", f"unix://{folder}/docker.sock"),
+        *("--data-root", f"{folder}/images", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid"),
+        *("--iptables=false", "--ip6tables=false", "--bridge=none"),
+        *("--cgroup-parent", f"/{folder.name}"),
+        *("--add-runtime", f"clamping={_clamping_runtime(folder)}", "--default-runtime", "clamping"),
+        *(("--registry-mirror", f"http://{mirror.address}") if mirror else ()),
+    ]
+    engine = Engine(f"unix://{folder}/docker.sock")
+    with _guarded(folder, command, engine.answers):
+        yield engine
+
+
+@contextmanager
+def running_podman(folder: Path) -> Iterator[Engine]:
+    """A podman that speaks the Docker API, on the host's network. Registries on loopback need no certificate."""
+    (folder / "containers.conf").write_text('[containers]\nnetns = "host"\n[engine]\ncgroup_manager = "cgroupfs"\n')
+    (folder / "registries.conf").write_text('[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n')
+    (folder / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n'
+    )
+    command = [
+        *("podman", "--runtime", _clamping_runtime(folder), "--tmpdir", f"{folder}/tmp"),
+        *("--root", f"{folder}/images", "--runroot", f"{folder}/run"),
+        *("system", "service", "--time=0", f"unix://{folder}/podman.sock"),
+    ]
+    engine = Engine(f"unix://{folder}/podman.sock")
+    settings = {
+        "CONTAINERS_CONF": f"{folder}/containers.conf",
+        "CONTAINERS_REGISTRIES_CONF": f"{folder}/registries.conf",
+        "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",
+    }
+    with _guarded(folder, command, engine.answers, settings):
+        yield engine
+
+
+@contextmanager
+def running_registry(folder: Path, *, is_private: bool = True) -> Iterator[Registry]:
+    """On loopback; a private one answers only to the user name and password that it has."""
+    port = _free_port()
+    (folder / "htpasswd").write_text(_HTPASSWD)
+    auth = f"auth:\n  htpasswd:\n    realm: tests\n    path: {folder}/htpasswd\n" if is_private else ""
+    (folder / "config.yml").write_text(
+        "version: 0.1\nlog:\n  level: error\n"
+        f"storage:\n  filesystem:\n    rootdirectory: {folder}/store\n"
+        f"http:\n  addr: 127.0.0.1:{port}\n{auth}"
+    )
+
+    def answers() -> None:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+
+    with _guarded(folder, ["docker-registry", "serve", f"{folder}/config.yml"], answers):
+        credentials = (USERNAME, PASSWORD) if is_private else ("", "")
+        yield Registry(f"127.0.0.1:{port}", *credentials)
+
+
+@contextmanager
+def _guarded(
+    folder: Path, command: Sequence[str], answers: Answers, settings: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a server until the block ends, or this process does."""
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR", "LANG")}
+    with (folder / "server.log").open("ab") as log:
+        guard = subprocess.Popen(
+            [sys.executable, "-S", engine_guard.__file__, str(folder), *command],
+            env={**kept, "PATH": _PATHS, **(settings or {})},
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _wait_for(answers, folder / "server.log", command[0])
+        yield
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        guard.wait(STOP_SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(answers: Answers, log: Path, program: str) -> None:
+    ends_at = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return answers()
+        except (EnvironmentFailed, OSError) as error:
+            if time.monotonic() > ends_at:
+                words = log.read_text(errors="replace")[-3000:]
+                raise RuntimeError(f"{program} did not start:\n{words}") from error
+            time.sleep(0.02)
+
+
+def _clamping_runtime(folder: Path) -> str:
+    """runc, with limits no higher than this machine allows."""
+    (folder / "clamp_limits.py").write_text(_CLAMP)
+    runtime = folder / "clamping-runc"
+    runtime.write_text(_RUNTIME.replace("{python}", sys.executable).replace("{folder}", str(folder)))
+    runtime.chmod(0o755)
+    return str(runtime)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,92 @@
+"""A container engine, base images and a registry with a password, started once for all tests of this folder.
+
+Needs root and the programs that `make ci-setup` installs; where those are missing the tests say so, and fail in CI.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from runyard.containers.engine import Engine
+from runyard.testing.base_images import PLAIN, WITH_MPI, WITH_PYTHON, debian_archive
+from runyard.testing.container_engine import (
+    Registry,
+    missing_programs,
+    running_docker,
+    running_podman,
+    running_registry,
+)
+
+
+def engine_folder() -> Path:
+    """With a short name: a socket's path is at most 108 characters long."""
+    return Path(tempfile.mkdtemp(prefix="engine-"))
+
+
+@pytest.fixture(scope="session")
+def docker(_able: None) -> Iterator[Engine]:
+    """A real dockerd of this session. Child processes find it by DOCKER_HOST=docker.address."""
+    with running_docker(engine_folder()) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def podman(_able: None) -> Iterator[Engine]:
+    with running_podman(engine_folder()) as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_docker(_able: None) -> Iterator[Callable[[], Engine]]:
+    """Starts a dockerd that the test may stop or fill: nobody else has it."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(running_docker(engine_folder()))
+
+
+@pytest.fixture(scope="session")
+def debian(docker: Engine) -> str:
+    """A Debian without any Python, in `docker`."""
+    return imported(docker, PLAIN)
+
+
+@pytest.fixture(scope="session")
+def debian_python(docker: Engine) -> str:
+    """A Debian with its own Python 3 as /usr/bin/python3."""
+    return imported(docker, WITH_PYTHON)
+
+
+@pytest.fixture(scope="session")
+def debian_mpi(docker: Engine) -> str:
+    """A Debian with Open MPI and no Python."""
+    return imported(docker, WITH_MPI)
+
+
+@pytest.fixture(scope="session")
+def registry(_able: None, docker: Engine, debian: str) -> Iterator[Registry]:
+    """A private registry that holds `ADDRESS/team/debian:12`, the image of `debian`."""
+    with running_registry(engine_folder()) as served:
+        name = f"{served.address}/team/debian:12"
+        docker.images.tag(debian, name)
+        docker.images.push(name, lambda _: None, credentials=served.credentials)
+        docker.images.remove(name)
+        yield served
+
+
+def imported(engine: Engine, kind: str) -> str:
+    name = f"debian-{kind}:12"
+    with debian_archive(kind).open("rb") as archive:
+        engine.images.import_archive(archive, name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def _able() -> None:
+    missing = missing_programs()
+    if not missing and os.geteuid() == 0:
+        return
+    why = f"missing: {', '.join(missing)} (make ci-setup)" if missing else "starting a container engine needs root"
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
