@@ -6,7 +6,8 @@ from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION
 from runyard.errors import InvalidArgument
 from runyard.planning.environment import plan_environment
 from runyard.planning.frameworks import accepted_series, recipe
-from runyard.planning.packages import Wishes, add_conda, conda_version
+from runyard.planning.conda_lines import conda_version
+from runyard.planning.packages import Wishes, add_conda
 
 V1_VERSIONS = {
     "TensorFlow": ["1.10", "1.12", "1.13", "2.0", "2.1", "2.2", "2.3"],

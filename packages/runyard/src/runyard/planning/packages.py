@@ -1,45 +1,14 @@
 """From the names users write (conda's, azureml's) to requirements of the Python package index."""
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from runyard.errors import InvalidArgument
+from runyard.model.plan import CondaSpec, EnvironmentSpec
+from runyard.planning.conda_lines import CondaLine, check_channels, parse_conda_line
+from runyard.planning.conda_names import BOUND_TO_MPI, has_no_twin, is_unneeded, twin_of
 
-CONDA_TO_PYPI = {
-    "pytorch": "torch",
-    "pytorch-cpu": "torch",
-    "pytorch-gpu": "torch",
-    "torchvision-cpu": "torchvision",
-    "tensorflow-mkl": "tensorflow-cpu",
-    "tensorflow-eigen": "tensorflow-cpu",
-    "keras-gpu": "keras",
-    "py-xgboost": "xgboost",
-    "py-xgboost-cpu": "xgboost",
-    "py-xgboost-gpu": "xgboost",
-    "python-graphviz": "graphviz",
-    "py-opencv": "opencv-python-headless",
-    "opencv": "opencv-python-headless",
-    "matplotlib-base": "matplotlib",
-    "seaborn-base": "seaborn",
-    "msgpack-python": "msgpack",
-    "pytables": "tables",
-    "ruamel_yaml": "ruamel.yaml",
-    "dask-core": "dask",
-    "pyarrow-core": "pyarrow",
-    "ipython_genutils": "ipython-genutils",
-    "faiss": "faiss-cpu",
-    "fbprophet": "prophet",
-    "pysocks": "PySocks",
-    "tensorboardx": "tensorboardX",
-}
-# Libraries and tools that conda packs and that no wheel needs or provides.
-NOT_ON_PYPI = re.compile(
-    r"(_.*|cuda.*|cudnn|nccl|mkl|mkl-service|mkl_.*|blas|libblas|libcblas|liblapack|openblas|libopenblas|libgcc.*"
-    r"|libstdc.*|libgfortran.*|openmp|llvm-openmp|intel-openmp|openssl|ca-certificates|certifi-win32|sqlite|zlib|xz|tk"
-    r"|readline|ncurses|libffi|libpng|libtiff|jpeg|freetype|ffmpeg|gcc.*|gxx.*|make|git|curl|wget|nodejs|openjdk|r-.*"
-    r"|openmpi|mpich|impi.*|cpuonly|pytorch-cuda|pytorch-mutex|nomkl|conda|anaconda|vc|vs20.*|ld_impl.*|libuuid|expat)"
-)
 AZUREML = re.compile(r"(azureml|azure-ml)(-[a-z0-9-]+)?")
 # What these packages brought along for scripts, by extra; "" is what came without any.
 AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +26,11 @@ AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "azureml-opendatasets": {"": ("pandas", "pyarrow")},
 }
 NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?")
-CONDA_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+VERSIONS = r"\s*\(?\s*((===|==|!=|<=|>=|~=|<|>)\s*[A-Za-z0-9._+!*-]+\s*,?\s*)*\)?"
+ADDRESS = r"[A-Za-z0-9+.-]+:[^\s;'\"`$\\]+"
+MARKER = r"(\s*;[A-Za-z0-9_.,<>=!~()'\"\s+*-]+)?(\s+--hash[= ][a-z0-9]+:[0-9a-f]+)*"
+REQUIREMENT = re.compile(rf"({NAME.pattern}({VERSIONS}|\s*@\s*{ADDRESS})|{ADDRESS}){MARKER}\s*")
+BRINGS_PYTHON = ("python", "pip", "setuptools", "wheel")
 KEPT_OPTIONS = (
     "--find-links",
     "-f",
@@ -78,6 +51,12 @@ class Wishes:
     requirements: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     python: str = ""
+    conda: list[str] = field(default_factory=list)
+    """The lines of the conda lists that conda would install, as they were written."""
+    twins: set[str] = field(default_factory=set)
+    """Names of the requirements that stand for them."""
+    mappings: list[str] = field(default_factory=list)
+    """What is said of each of them where they come from the index; in `notes` too."""
 
     def names(self) -> set[str]:
         return {requirement_name(line) for line in self.requirements} - {""}
@@ -102,65 +81,75 @@ def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text:
             continue
-        if "\n" in text or "\0" in text:
+        if re.search(r"[\r\n\0]", text):
             raise InvalidArgument(
                 f"pip_packages holds {line!r}, which spans lines.", hint="Give one requirement an entry."
             )
         if text.startswith("-"):
             _add_option(wishes, text)
-        elif AZUREML.fullmatch(requirement_name(text)):
-            _add_azureml(wishes, text)
-        elif requirement_name(text):
-            wishes.requirements.append(text)
-        else:
+        elif not REQUIREMENT.fullmatch(text):
             raise InvalidArgument(
                 f"pip_packages holds {text!r}, which is not a requirement.", hint="Write it like 'numpy==1.16.6'."
             )
+        elif AZUREML.fullmatch(requirement_name(text)):
+            _add_azureml(wishes, text)
+        else:
+            wishes.requirements.append(text)
+            wishes.twins.discard(requirement_name(text))
 
 
 def add_conda(wishes: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
-        text = line.strip().split("::")[-1]
-        found = CONDA_NAME.match(text)
-        if not found:
-            raise InvalidArgument(
-                f"conda_packages holds {line!r}, which is not a package.", hint="Write it like 'scikit-learn=0.20.3'."
-            )
-        name, version = found.group().lower(), conda_version(text[found.end() :])
-        if name == "python":
-            wishes.python = re.sub(r"^[=~<>! ]+", "", version.split(",")[0]).removesuffix(".*")
-        elif name in ("pip", "setuptools", "wheel") and not version:
+        package = parse_conda_line(line)
+        if package.name == "python":
+            wishes.python = re.sub(r"^[=~<>! ]+", "", package.version.split(",")[0]).removesuffix(".*")
+        elif package.name in BRINGS_PYTHON and not package.version:
             continue
-        elif AZUREML.fullmatch(name):
-            _add_azureml(wishes, name + version)
+        elif AZUREML.fullmatch(package.name):
+            _add_azureml(wishes, package.name + package.version)
         else:
-            _add_mapped(wishes, line.strip(), name, version)
+            _add_mapped(wishes, package)
 
 
-def conda_version(text: str) -> str:
-    """conda's version part as pip writes it: '=1.2=py36_0' -> '==1.2.*', '==1.2' and ranges as they are."""
-    spec = text.strip().replace(" ", "")
-    if not spec:
-        return ""
-    exact = re.fullmatch(r"(={1,2})([^=,<>|]+)(=[^=]*)?", spec)
-    if exact:
-        version, has_build = exact.group(2), bool(exact.group(3))
-        precise = exact.group(1) == "==" or has_build or version.count(".") >= 2 or version.endswith("*")
-        return f"=={version}" if precise else f"=={version}.*"
-    if "|" in spec:
-        return conda_version(spec.split("|")[-1])
-    return spec if spec[0] in "<>=!~" else f"=={spec}"
-
-
-def _add_mapped(wishes: Wishes, original: str, name: str, version: str) -> None:
-    mapped = CONDA_TO_PYPI.get(name, name)
-    if name not in CONDA_TO_PYPI and NOT_ON_PYPI.fullmatch(name):
-        wishes.notes.append(f"conda package '{original}' is left out: it is not a Python package of the index.")
-        return
-    wishes.requirements.append(mapped + version)
-    wishes.notes.append(
-        f"conda package '{original}' is installed from the Python package index as '{mapped}{version}'."
+def with_conda(spec: EnvironmentSpec, wishes: Wishes, channels: Sequence[str]) -> EnvironmentSpec:
+    """The spec that a machine with conda can have conda make. Which package stands for which on the index is said by
+    the builder then, and only where conda is not what installs them."""
+    checked = check_channels(channels)
+    if all(parse_conda_line(line).name in BRINGS_PYTHON for line in wishes.conda):
+        return spec
+    rest = tuple(line for line in spec.requirements if requirement_name(line) not in wishes.twins)
+    return replace(
+        spec,
+        conda=CondaSpec(tuple(wishes.conda), checked, rest),
+        notes=tuple(note for note in spec.notes if note not in wishes.mappings),
     )
+
+
+def mapping_note(package: CondaLine) -> str:
+    """What becomes of a conda package where packages come from the index."""
+    if has_no_twin(package.name):
+        return f"conda package '{package.text}' has no twin on the Python package index."
+    if is_unneeded(package.name):
+        return (
+            f"conda package '{package.text}' is left out: it is no Python package of the index, and none needs it."
+        )
+    twin = twin_of(package.name) + package.version
+    return f"conda package '{package.text}' is installed from the Python package index as '{twin}'."
+
+
+def _add_mapped(wishes: Wishes, package: CondaLine) -> None:
+    note = mapping_note(package)
+    wishes.notes.append(note)
+    is_for_conda = not BOUND_TO_MPI.fullmatch(package.name)
+    if is_for_conda:
+        wishes.mappings.append(note)
+        wishes.conda.append(package.text)
+    if has_no_twin(package.name) or is_unneeded(package.name):
+        return
+    twin = twin_of(package.name)
+    wishes.requirements.append(twin + package.version)
+    if is_for_conda:
+        wishes.twins.add(normal(twin))
 
 
 def _add_azureml(wishes: Wishes, text: str) -> None:
@@ -179,5 +168,10 @@ def _add_option(wishes: Wishes, text: str) -> None:
         raise InvalidArgument(
             f"The pip requirements hold the line {text!r}, which cannot be followed on another machine.",
             hint="List the packages themselves; options that choose an index or a wheel folder are understood.",
+        )
+    if option != "--pre" and not re.fullmatch(r"\S+[\s=]\s*\S+", text):
+        raise InvalidArgument(
+            f"The pip requirements hold the line {text!r}, which is not an option with one value.",
+            hint="Write it like '--extra-index-url https://host/simple', one a line.",
         )
     wishes.requirements.append(text)

@@ -1,0 +1,151 @@
+"""What conda's names stand for on the Python package index: the table, and nothing that is guessed."""
+
+import re
+from collections.abc import Mapping
+
+CONDA_TO_PYPI: Mapping[str, str] = {
+    # frameworks
+    "pytorch": "torch",
+    "pytorch-cpu": "torch",
+    "pytorch-gpu": "torch",
+    "torchvision-cpu": "torchvision",
+    "tensorflow-mkl": "tensorflow-cpu",
+    "tensorflow-eigen": "tensorflow-cpu",
+    "tensorflow-base": "tensorflow",
+    "keras-gpu": "keras",
+    "keras-base": "keras",
+    "py-xgboost": "xgboost",
+    "py-xgboost-cpu": "xgboost",
+    "py-xgboost-gpu": "xgboost",
+    "py-xgboost-mutex": "",
+    "mxnet-gpu": "mxnet",
+    "py-mxnet": "mxnet",
+    "faiss": "faiss-cpu",
+    "fbprophet": "prophet",
+    "pytorch_geometric": "torch-geometric",
+    "pyg": "torch-geometric",
+    "pytorch_sparse": "torch-sparse",
+    "pytorch_scatter": "torch-scatter",
+    "gym-all": "gym",
+    "onnxruntime-cpu": "onnxruntime",
+    # images, video, sound
+    "opencv": "opencv-python-headless",
+    "py-opencv": "opencv-python-headless",
+    "libopencv": "",
+    "vtk-base": "vtk",
+    "imagecodecs-lite": "imagecodecs",
+    "pysoundfile": "soundfile",
+    "python-sounddevice": "sounddevice",
+    "python-graphviz": "graphviz",
+    # plots and notebooks
+    "matplotlib-base": "matplotlib",
+    "seaborn-base": "seaborn",
+    "python-kaleido": "kaleido",
+    # data and files
+    "pytables": "tables",
+    "pyarrow-core": "pyarrow",
+    "arrow-cpp": "",
+    "msgpack-python": "msgpack",
+    "python-blosc": "blosc",
+    "python-lmdb": "lmdb",
+    "python-zstd": "zstd",
+    "lz4-c": "",
+    "brotli-python": "brotli",
+    "dask-core": "dask",
+    "modin-all": "modin",
+    # databases and the web
+    "psycopg2": "psycopg2-binary",
+    "python-duckdb": "duckdb",
+    "redis-py": "redis",
+    "azure-storage": "azure-storage-blob",
+    # numbers, geometry, science
+    "numpy-base": "numpy",
+    "python-igraph": "igraph",
+    "igraph-python": "igraph",
+    "louvain-igraph": "louvain",
+    "openbabel": "openbabel-wheel",
+    "coincbc": "",
+    "cvxpy-base": "cvxpy",
+    # language and text
+    "nltk_data": "",
+    "sentencepiece-python": "sentencepiece",
+    # programs around Python
+    "python_abi": "",
+    "cuda-python": "cuda-python",
+    "python-tzdata": "tzdata",
+    "docker-py": "docker",
+    "pywin32-on-windows": "",
+    "enum34": "",
+    "futures": "",
+}
+"""Names that differ, and names that look as if they were no Python package and are one. '' is one that no wheel
+needs. A name that is not here is taken to be the same on both sides, and said so."""
+
+# Libraries that wheels bring along in themselves, or that the machine's driver and MPI are in place of.
+UNNEEDED = re.compile(
+    r"_.*|cuda.*|cudatoolkit.*|cudnn.*|nccl|cupti|libcu.*|libnv.*|libnpp|magma.*|mkl|mkl-.*|mkl_.*|blas.*|libblas.*"
+    r"|libcblas.*|liblapack.*|openblas.*|libopenblas|nomkl|libgcc.*|libgomp|libstdc.*|libgfortran.*|_openmp_mutex|openmp"
+    r"|llvm-openmp|intel-openmp|tbb|openssl|ca-certificates|certifi-win32|sqlite|libsqlite|zlib|libzlib|xz|liblzma.*"
+    r"|bzip2|zstd|tk|readline|ncurses|libffi|libpng|libtiff|libwebp.*|libjpeg.*|jpeg|giflib|lcms2|openjpeg|freetype"
+    r"|fontconfig|expat|libexpat|libuuid|libxml2|libxslt|icu|glib|libglib|gstreamer.*|gst-.*|qt|qt-main|pcre.*|dbus"
+    r"|hdf5|libhdf5|snappy|libprotobuf.*|libabseil|abseil-cpp|grpc-cpp|libgrpc|aws-.*|boost-cpp|libboost.*|gflags|glog"
+    r"|gcc.*|gxx.*|gfortran.*|binutils.*|ld_impl.*|sysroot.*|kernel-headers.*|compilers|c-compiler|cxx-compiler|patchelf"
+    r"|openmpi.*|mpich.*|impi.*|mpi|ucx|cpuonly|pytorch-cuda|pytorch-mutex|conda|mamba|vc|vs20.*|geos|proj|libgdal.*"
+    r"|libspatialindex|libsndfile|portaudio|tensorflow-.*-mutex"
+)
+# No index has these as packages. What a script wants of most of them is one program, which the machine may have.
+PROGRAMS_INSTEAD: Mapping[str, str] = {
+    "openjdk": "java",
+    "maven": "mvn",
+    "r-base": "Rscript",
+    "r": "Rscript",
+    "julia": "julia",
+    "nodejs": "node",
+    "go": "go",
+    "rust": "cargo",
+    "perl": "perl",
+    "ruby": "ruby",
+    "ffmpeg": "ffmpeg",
+    "sox": "sox",
+    "imagemagick": "convert",
+    "tesseract": "tesseract",
+    "poppler": "pdftotext",
+    "ghostscript": "gs",
+    "git": "git",
+    "git-lfs": "git-lfs",
+    "plotly-orca": "orca",
+    "make": "make",
+    "curl": "curl",
+    "wget": "wget",
+    "unzip": "unzip",
+    "rsync": "rsync",
+    "parallel": "parallel",
+    "bash": "bash",
+    "texlive-core": "pdflatex",
+    "samtools": "samtools",
+    "bcftools": "bcftools",
+    "bedtools": "bedtools",
+    "blast": "blastn",
+    "bwa": "bwa",
+    "hmmer": "hmmsearch",
+}
+TWINLESS = re.compile(r"r-.*|bioconductor-.*|perl-.*|anaconda|_r-mutex|root|root_base|spacy-model-.*|caffe.*")
+# The MPI of a run is the machine's, whose mpirun starts its processes; what is built against it is not conda's either.
+BOUND_TO_MPI = re.compile(r"mpi|mpi4py|horovod|openmpi.*|mpich.*|impi.*")
+
+
+def is_unneeded(name: str) -> bool:
+    """Whether nothing has to stand in for the conda package where its packages come from the index."""
+    if name in CONDA_TO_PYPI:
+        return not CONDA_TO_PYPI[name]
+    return name not in PROGRAMS_INSTEAD and bool(UNNEEDED.fullmatch(name))
+
+
+def has_no_twin(name: str) -> bool:
+    """Whether no index has what the conda package holds."""
+    return name not in CONDA_TO_PYPI and (name in PROGRAMS_INSTEAD or bool(TWINLESS.fullmatch(name)))
+
+
+def twin_of(name: str) -> str:
+    """The package's name on the index."""
+    return CONDA_TO_PYPI.get(name, name)
