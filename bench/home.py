@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig, Workspace
+from runyard_sdk.client import Client
 
 
 class Home:
@@ -18,6 +19,7 @@ class Home:
         self.root, self.path = root, root / "home"
         self.workspace = Workspace.create(name="bench", exist_ok=True)
         self._experiment = Experiment(self.workspace, "bench")
+        self.client = Client()
 
     def config(self, name: str, script: str, *arguments: object) -> ScriptRunConfig:
         """A run of `script` (its text) on this interpreter."""
@@ -45,10 +47,13 @@ class Home:
 
 
 @contextmanager
-def open_home() -> Iterator[Home]:
-    """Set RUNYARD_HOME for the block and start a service there; end it, and remove the folder, afterwards."""
+def open_home(beside: str | None = None) -> Iterator[Home]:
+    """Set RUNYARD_HOME for the block and start a service there; end it, and remove the folder, afterwards.
+
+    The folder lies in `beside`, else among the temporary ones.
+    """
     before = os.environ.get("RUNYARD_HOME")
-    with tempfile.TemporaryDirectory(prefix="runyard-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="runyard-bench-", dir=beside, ignore_cleanup_errors=True) as folder:
         os.environ["RUNYARD_HOME"] = f"{folder}/home"
         home = Home(Path(folder))
         try:

@@ -3,14 +3,12 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from uv import find_uv_bin
-
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
-from runyard.environments.cache import prune
-from runyard.environments.uv import UvEnvironments
+from bench.uv_by_hand import beside_the_cache, pip_install, venv
+from runyard.environments.making import Environments, prune
 from runyard.model.plan import EnvironmentSpec
 
 REPEATS = 9
@@ -19,9 +17,9 @@ SPEC = EnvironmentSpec(python="3.11", requirements=WANTED)
 
 
 def measure() -> Iterator[Measurement]:
-    with tempfile.TemporaryDirectory(dir=_beside_the_cache()) as folder:
+    with tempfile.TemporaryDirectory(dir=beside_the_cache()) as folder:
         root = Path(folder)
-        environments = UvEnvironments(root / "environments", dict(os.environ))
+        environments = Environments(root / "environments", dict(os.environ))
         built = environments.ensure(SPEC, lambda line: None)
         lock = root / "lock.txt"
         lock.write_text(built.lock, encoding="utf-8")
@@ -44,14 +42,8 @@ def measure() -> Iterator[Measurement]:
     )
 
 
-def _beside_the_cache() -> str:
-    """uv links files only within one file system; a temporary folder elsewhere would make everybody copy."""
-    cache = subprocess.run([os.fspath(find_uv_bin()), "cache", "dir"], capture_output=True, text=True, check=True)
-    return str(Path(cache.stdout.strip()).parent)
-
-
 def _ours(root: Path) -> Subject:
-    measured = seconds_of(lambda: UvEnvironments(root, dict(os.environ)).ensure(SPEC, lambda line: None))
+    measured = seconds_of(lambda: Environments(root, dict(os.environ)).ensure(SPEC, lambda line: None))
 
     def subject() -> float:
         assert prune(root), "the environment of the round before should have been removed"
@@ -62,22 +54,23 @@ def _ours(root: Path) -> Subject:
 
 def _uv(root: Path, python: Path, arguments: list[str]) -> Subject:
     """The install alone; what is made before it counts for us and not for them."""
-    uv, place = os.fspath(find_uv_bin()), root / "by-uv"
-    command = [uv, "pip", "install", "--quiet", "--python", str(place / "bin" / "python"), *arguments]
-    make = [uv, "venv", "--quiet", "--clear", "--python", str(python), str(place)]
-    return _after(make, seconds_of(lambda: subprocess.run(command, check=True)))
+    place = root / "by-uv"
+    return _after(lambda: venv(place, python), seconds_of(lambda: pip_install(place, arguments)))
 
 
 def _pip(root: Path, python: Path, lock: Path) -> Subject:
     place = root / "by-pip"
     install = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "-r", str(lock)]
     make = [str(python), "-m", "venv", "--clear", str(place)]
-    return _after(make, seconds_of(lambda: subprocess.run(install, check=True, stderr=subprocess.DEVNULL)))
+    return _after(
+        lambda: subprocess.run(make, check=True),
+        seconds_of(lambda: subprocess.run(install, check=True, stderr=subprocess.DEVNULL)),
+    )
 
 
-def _after(preparation: list[str], measured: Subject) -> Subject:
+def _after(prepare: Callable[[], object], measured: Subject) -> Subject:
     def subject() -> float:
-        subprocess.run(preparation, check=True)
+        prepare()
         return measured()
 
     return subject
