@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import unittest
 
-from runyard_sdk.ignore import Rules
+from runyard_sdk.ignore import DockerRules, Rules, source_rules
 from runyard_sdk.snapshot import walk
 
 FILES = ["a.py", "a.pyc", "b/a.pyc", "b/c/d.txt", "build/x", "src/build/x", "docs/x.md", "docs/deep/x.md", "keep.log",
@@ -41,7 +41,7 @@ class AgainstGitItself(unittest.TestCase):
                             pass
                 with open(os.path.join(folder, ".gitignore"), "w") as sink:
                     sink.write(rules + "\n")
-                kept = sorted(path for path, _, _ in walk(folder))
+                kept = sorted(path for path, _, _ in walk(folder, source_rules(folder)))
                 self.assertEqual(kept, left_in_by_git(folder), "rules: {!r}".format(rules))
 
 

@@ -8,9 +8,9 @@ def create_asset(workspace, kind, name, body, tags=None, **more):
         workspace._path("assets", kind), dict(more, name=name, body=body, tags=tags or {}))
 
 
-def get_asset(workspace, kind, name, version=None):
-    """One asset, its newest version where none is named. Raises NotFound."""
-    return workspace._client.get(workspace._path("assets", kind, name), version=version)
+def get_asset(workspace, kind, name, version=None, label=None):
+    """One asset: of that version or label, else the newest. Raises NotFound."""
+    return workspace._client.get(workspace._path("assets", kind, name), version=version, label=label)
 
 
 def get_asset_by_id(workspace, kind, asset_id):
@@ -33,6 +33,11 @@ def patch_asset(workspace, kind, name, version=None, body=None, tags=None):
     """Merge into the body at its top level, and into the tags, where a None removes; returns the asset."""
     changes = {key: value for key, value in (("body", body), ("tags", tags)) if value}
     return workspace._client.patch(workspace._path("assets", kind, name), changes, version=version)
+
+
+def label_asset(workspace, kind, name, version, labels):
+    """Have these labels mean that version; returns the asset."""
+    return workspace._client.patch(workspace._path("assets", kind, name), {"labels": labels}, version=version)
 
 
 def delete_asset(workspace, kind, name, version=None):

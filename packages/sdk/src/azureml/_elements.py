@@ -1,5 +1,7 @@
 """Objects that are written as camelCase mappings: the parts of environments and run configurations."""
 
+_SECRET_KEYS = ("password", "authToken")
+
 
 class Element(object):
     """`_fields` maps an attribute to None (a plain value), an Element class, [class] or {"": class}."""
@@ -32,7 +34,17 @@ class Element(object):
 
     def __repr__(self):
         import json
-        return json.dumps(self._to_object(), indent=4, default=str)
+        return json.dumps(without_secrets(self._to_object(), shown_as="****"), indent=4, default=str)
+
+
+def without_secrets(written, shown_as=None):
+    """What `_to_object` gave, with every password and token in it replaced."""
+    if isinstance(written, dict):
+        return {key: shown_as if key in _SECRET_KEYS and value else without_secrets(value, shown_as)
+                for key, value in written.items()}
+    if isinstance(written, list):
+        return [without_secrets(item, shown_as) for item in written]
+    return written
 
 
 def camel(name):

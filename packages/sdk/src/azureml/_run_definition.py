@@ -2,7 +2,7 @@
 import os
 
 from azureml._arguments import Inputs, bound_text, from_list
-from azureml._requirements import expanded
+from azureml._environment_object import environment_object
 from azureml.core._distribution import check_run_config
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 
@@ -66,14 +66,9 @@ def check_source(source_directory, script, command):
 def _definition(run_config, source_directory):
     """The settings alone, without script, arguments and the data they name."""
     written = run_config._to_object()
-    environment = written["environment"]
-    environment["environmentVariables"] = {
-        str(name): str(value) for name, value in dict(
-            run_config.environment.environment_variables or {}, **(run_config._environment_variables or {})).items()}
+    environment = environment_object(run_config.environment, source_directory, run_config._environment_variables)
     environment["name"] = environment["name"] or "default-environment"
-    # A definition is shown to everybody who sees the run.
-    environment["docker"]["baseImageRegistry"]["password"] = None
-    _expand_pip(environment["python"].get("condaDependencies"), source_directory)
+    written["environment"] = environment
     renamed = {"amlcompute": "amlCompute", "pytorch": "pyTorch", "paralleltask": "parallelTask",
                "kubernetescompute": "kubernetesCompute"}
     definition = {renamed.get(key, key): value for key, value in written.items()}
@@ -81,12 +76,6 @@ def _definition(run_config, source_directory):
     definition["pyTorch"]["communicationBackend"] = run_config.pytorch.communication_backend
     definition["dataReferences"], definition["data"], definition["outputData"] = {}, {}, {}
     return definition
-
-
-def _expand_pip(conda, source_directory):
-    for package in (conda or {}).get("dependencies") or []:
-        if isinstance(package, dict) and package.get("pip"):
-            package["pip"] = expanded([str(line) for line in package["pip"]], source_directory)
 
 
 def _bind_run_config_data(definition, run_config, workspace):

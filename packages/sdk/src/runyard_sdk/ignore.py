@@ -1,21 +1,39 @@
-"""What of a source folder stays behind: gitignore rules, from the folder's own `.amlignore`, else `.gitignore`."""
+"""What of a folder stays behind: gitignore rules of a source folder, those of Docker of a build context."""
 
 import os
 import re
 
 
-def rules_of(folder):
-    """The rules that hold for a source folder. Only its root is looked at; no file means nothing is left out."""
+def source_rules(folder):
+    """The rules of a source folder: its own `.amlignore`, else `.gitignore`; without either nothing is left out."""
     for name in (".amlignore", ".gitignore"):
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8", errors="surrogateescape") as source:
-                return Rules(source.read().splitlines())
+        if os.path.isfile(os.path.join(folder, name)):
+            return Rules(_lines(folder, name))
     return Rules([])
+
+
+def context_rules(folder):
+    """The rules of a folder that an image is built from: its `.dockerignore`."""
+    return DockerRules(_lines(folder, ".dockerignore"))
+
+
+def no_rules(folder):
+    """Nothing of the folder is left out."""
+    return Rules([])
+
+
+def _lines(folder, name):
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="surrogateescape") as source:
+            return source.read().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 class Rules:
     """gitignore patterns in order; the last that matches decides."""
+
+    file_name = ".amlignore"
 
     def __init__(self, lines):
         self._patterns = [pattern for pattern in map(_compiled, lines) if pattern]
@@ -32,8 +50,38 @@ class Rules:
                 left_out = not keeps
         return left_out
 
-    def __bool__(self):
-        return bool(self._patterns)
+
+class DockerRules:
+    """Docker's patterns: each is meant from the folder's root, and an exception brings back what lies deeper too."""
+
+    file_name = ".dockerignore"
+
+    def __init__(self, lines):
+        texts = (line.strip() for line in lines)
+        self._patterns = [pattern for pattern in map(_compiled, map(_from_the_root, texts)) if pattern]
+        self._has_exceptions = any(keeps for _, keeps, _ in self._patterns)
+
+    def leave_out(self, path, is_folder):
+        """As Rules.leave_out; a folder stays for as long as an exception may bring back something in it."""
+        if is_folder and self._has_exceptions:
+            return False
+        left_out = False
+        for matches, keeps, _ in self._patterns:
+            if left_out == keeps and any(matches(one) for one in _with_folders_above(path)):
+                left_out = not keeps
+        return left_out
+
+
+def _from_the_root(line):
+    sign, pattern = ("!", line[1:].strip()) if line.startswith("!") else ("", line)
+    if not pattern or pattern.startswith("#"):
+        return ""
+    return sign + "/" + "/".join(part for part in pattern.split("/") if part not in ("", "."))
+
+
+def _with_folders_above(path):
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def _compiled(line):

@@ -5,15 +5,15 @@ import stat
 
 from runyard_sdk.blobs import hashed
 from runyard_sdk.errors import InvalidArgument, TooLarge
-from runyard_sdk.ignore import rules_of
+from runyard_sdk.ignore import source_rules
 from runyard_sdk.statcache import StatCache
 
 WARN_BYTES = 300 * 1024 * 1024
 REFUSE_BYTES = 10 * 1024 * 1024 * 1024
 
 
-def take(folder, refuse_above=REFUSE_BYTES, warn=None, honours_ignore_files=True):
-    """Entries of all files that the ignore rules leave in, sorted by path; of all, where these are not honoured.
+def take(folder, refuse_above=REFUSE_BYTES, warn=None, rules_of=source_rules):
+    """Entries of all files that the rules of the folder leave in, sorted by path; see runyard_sdk.ignore.
 
     Unchanged files of a folder seen before are not read again. Raises TooLarge above `refuse_above` bytes;
     above `WARN_BYTES` it goes on and tells `warn` which files are the largest.
@@ -22,8 +22,9 @@ def take(folder, refuse_above=REFUSE_BYTES, warn=None, honours_ignore_files=True
     if not os.path.isdir(folder):
         raise InvalidArgument("source_directory {!r} is not a folder.".format(folder),
                               hint="Give the folder that holds the entry script.")
-    files = sorted(walk(folder, honours_ignore_files))
-    _check_size(folder, files, refuse_above, warn)
+    rules = rules_of(folder)
+    files = sorted(walk(folder, rules))
+    _check_size(folder, files, refuse_above, warn, rules.file_name)
     cache = StatCache(folder)
     entries = [[path, cache.sha256(path, full, facts), facts.st_size, facts.st_mode & 0o777]
                for path, full, facts in files]
@@ -37,12 +38,11 @@ def take_file(path):
     return [[os.path.basename(path), sha256, size, os.stat(path).st_mode & 0o777]]
 
 
-def walk(folder, honours_ignore_files=True):
+def walk(folder, rules):
     """`(path with forward slashes, full path, stat)` of every regular file that is not left out.
 
     Links are followed, a link that leads back up only once. Sockets, pipes and devices are no files.
     """
-    rules = rules_of(folder) if honours_ignore_files else None
     above = {_identity(os.stat(folder))}
     return _walk(folder, "", rules, above)
 
@@ -57,7 +57,7 @@ def _walk(folder, prefix, rules, above):
         except OSError:
             continue  # a dangling link, or gone since the folder was read
         is_folder = stat.S_ISDIR(facts.st_mode)
-        if rules and rules.leave_out(path, is_folder):
+        if rules.leave_out(path, is_folder):
             continue
         if is_folder:
             identity = _identity(facts)
@@ -80,20 +80,20 @@ def _check_name(path):
         raise InvalidArgument("The file name {!r} is not UTF-8.".format(path), hint="Rename it, or take it out.")
 
 
-def _check_size(folder, files, refuse_above, warn):
+def _check_size(folder, files, refuse_above, warn, ignore_file):
     total = sum(facts.st_size for _, _, facts in files)
     if total <= WARN_BYTES and total <= refuse_above:
         return
     largest = sorted(files, key=lambda file: -file[2].st_size)[:5]
     named = ", ".join("{} ({})".format(path, _readable(facts.st_size)) for path, _, facts in largest)
     if total > refuse_above:
-        raise TooLarge("The source folder {} holds {}, and at most {} are taken. Largest: {}.".format(
+        raise TooLarge("The folder {} holds {}, and at most {} are taken. Largest: {}.".format(
             folder, _readable(total), _readable(refuse_above), named),
-            hint="List what the script does not need in .amlignore, put data into a datastore, or raise "
-                 "azureml._restclient.snapshots_client.SNAPSHOT_MAX_SIZE_BYTES.")
+            hint="List what is not needed in {}, put data into a datastore, or raise "
+                 "azureml._restclient.snapshots_client.SNAPSHOT_MAX_SIZE_BYTES.".format(ignore_file))
     if warn:
-        warn("The source folder {} holds {}. Largest: {}. List what the script does not need in .amlignore.".format(
-            folder, _readable(total), named))
+        warn("The folder {} holds {}. Largest: {}. List what is not needed in {}.".format(
+            folder, _readable(total), named, ignore_file))
 
 
 def _readable(size):

@@ -1,5 +1,8 @@
 """The parts of an Environment: Python, Docker, Spark and R."""
+import os
+
 from azureml._elements import Element
+from azureml.core._build_context import DockerBuildContext
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.container_registry import ContainerRegistry
 from azureml.exceptions import UserErrorException
@@ -59,26 +62,6 @@ class DockerImagePlatform(Element):
     def __init__(self):
         self.os = "Linux"
         self.architecture = "amd64"
-
-
-class DockerBuildContext(Element):
-    """A folder that an image is built from."""
-
-    _fields = {"location_type": None, "location": None, "dockerfile_path": None}
-
-    class LocationType(object):
-        Git = "git"
-        StorageAccount = "storageaccount"
-
-    def __init__(self, location_type=None, location=None, dockerfile_path="Dockerfile"):
-        self.location_type = location_type
-        self.location = location
-        self.dockerfile_path = dockerfile_path
-
-    @staticmethod
-    def from_local_directory(workspace, path, dockerfile_path="Dockerfile"):
-        from azureml._not_yet import not_yet
-        raise not_yet("Building an image from a folder (DockerBuildContext.from_local_directory)", 5)
 
 
 class DockerSection(Element):
@@ -147,11 +130,8 @@ class DockerSection(Element):
 
     @base_dockerfile.setter
     def base_dockerfile(self, dockerfile):
-        import os
-        if dockerfile and "\n" not in dockerfile and os.path.isfile(dockerfile):
-            with open(dockerfile, encoding="utf-8") as file:
-                dockerfile = file.read()
-        self._set_source(base_dockerfile=dockerfile)
+        """The path of a Dockerfile, or its text."""
+        self._set_source(base_dockerfile=_dockerfile_text(dockerfile) if dockerfile else dockerfile)
 
     @property
     def build_context(self):
@@ -237,6 +217,18 @@ class RSection(Element):
         self.github_packages = []
         self.custom_url_packages = []
         self.bioconductor_packages = []
+
+
+def _dockerfile_text(path_or_text):
+    """What the file holds, where it is a path; UserErrorException for one line that is neither file nor Dockerfile."""
+    text = str(path_or_text)
+    if "\n" in text or text.lstrip().upper().startswith(("FROM ", "ARG ", "#")):
+        return text
+    if "\x00" in text or not os.path.isfile(text):
+        raise UserErrorException("base_dockerfile must be the path of a Dockerfile or its text, which begins with "
+                                 "FROM; there is no file %r." % text)
+    with open(text, encoding="utf-8") as file:
+        return file.read()
 
 
 def _refuse_unknown(name, kwargs):

@@ -1,6 +1,8 @@
 import os
 
-from azureml.core._scoring_code import check_script, environment_object, files_of
+from azureml._elements import without_secrets
+from azureml._environment_object import environment_object
+from azureml.core._scoring_code import check_script, files_of
 from azureml.exceptions import UserErrorException, WebserviceException
 
 _RUNTIMES = ("python", "python-slim")
@@ -84,7 +86,7 @@ class InferenceConfig(object):
         else:
             folder, entry = os.path.dirname(self._script_path), os.path.basename(script)
         files = files_of(folder, entry)
-        environment = environment_object(self._served_environment(), self.source_directory or ".")
+        environment = environment_to_serve(self._served_environment(), self.source_directory or ".")
         return {"entry_script": entry, "files": files.entries, "source_directory": folder,
                 "environment": environment, "description": self.description}, files
 
@@ -146,6 +148,11 @@ def say_what_has_no_effect(config, names):
         import warnings
         warnings.warn("%s: accepted, and without effect here. A web service is a process of this machine, not an "
                       "image." % ", ".join(given), stacklevel=4)
+
+
+def environment_to_serve(environment, folder):
+    """Its v1 object without secrets: a web service pulls no image, so nobody needs the registry's password."""
+    return without_secrets(environment_object(environment, folder))
 
 
 def older_environment(conda_file):

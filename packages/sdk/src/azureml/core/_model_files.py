@@ -4,6 +4,7 @@ import os
 from azureml._service import translated
 from azureml.exceptions import UserErrorException
 from runyard_sdk.errors import RunyardError
+from runyard_sdk.ignore import no_rules
 from runyard_sdk.snapshot import walk
 
 
@@ -61,6 +62,6 @@ def _below(path):
     if not os.path.isdir(path):
         raise UserErrorException("model_path %r is neither a file nor a folder." % path)
     try:
-        return sorted(full for _, full, _ in walk(path, honours_ignore_files=False))
+        return sorted(full for _, full, _ in walk(path, no_rules(path)))
     except RunyardError as error:
         raise translated(error)

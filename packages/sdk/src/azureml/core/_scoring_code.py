@@ -6,6 +6,7 @@ from azureml.exceptions import WebserviceException
 from runyard_sdk import snapshot
 from runyard_sdk.blobs import hashed, send_missing
 from runyard_sdk.errors import BlobsMissing, RunyardError
+from runyard_sdk.ignore import no_rules
 
 _SENDING_ATTEMPTS = 3
 
@@ -19,7 +20,7 @@ class ScoringFiles(object):
     def add_folder(self, folder, root):
         """The whole folder, below `root`: ignore files do not count, links are followed."""
         try:
-            taken = snapshot.take(folder, honours_ignore_files=False)
+            taken = snapshot.take(folder, rules_of=no_rules)
         except RunyardError as error:
             raise translated(error)
         for path, sha256, size, mode in taken:
@@ -100,21 +101,6 @@ def send_with_code(client, code, body, send):
             if attempt == _SENDING_ATTEMPTS - 1:
                 raise
             files.send(client, error.facts["sha256"])
-
-
-def environment_object(environment, folder):
-    """The v1 object of an environment, without a registry's password, which everybody who sees the service would."""
-    from azureml._requirements import expanded
-    written = environment._to_object()
-    variables = environment.environment_variables or {}
-    written["environmentVariables"] = {str(name): str(value) for name, value in variables.items()}
-    registry = (written.get("docker") or {}).get("baseImageRegistry")
-    if registry:
-        registry["password"] = None
-    for package in ((written["python"].get("condaDependencies") or {}).get("dependencies") or []):
-        if isinstance(package, dict) and package.get("pip"):
-            package["pip"] = expanded([str(line) for line in package["pip"]], folder)
-    return written
 
 
 def check_script(argument, path):

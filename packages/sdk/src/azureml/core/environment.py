@@ -7,14 +7,12 @@ from azureml.core._environment_sections import (  # noqa: F401
     DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, DockerBuildContext, DockerEnvironment, DockerImagePlatform, DockerSection,
     PythonEnvironment, PythonSection, RCranPackage, RGitHubPackage, RSection, SparkEnvironment, SparkPackage,
     SparkSection)
+from azureml.core._image_building import (  # noqa: F401
+    DockerImageDetails, ImageBuildDetails, image_details, start_build)
 from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION, CondaDependencies  # noqa: F401
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.databricks import DatabricksSection
 from azureml.exceptions import AzureMLException, UserErrorException  # noqa: F401
-
-_DEFINITION_FILE = "azureml_environment.json"
-_CONDA_FILE = "conda_dependencies.yml"
-_DOCKERFILE = "BaseDockerfile"
 
 
 class Environment(Element):
@@ -66,16 +64,12 @@ class Environment(Element):
     @staticmethod
     def from_existing_conda_environment(name, conda_environment_name):
         """An environment like a conda one of this machine; None, with a line printed, where conda does not know it."""
-        import subprocess
-        command = ["conda", "env", "export", "-n", conda_environment_name, "--no-builds"]
-        try:
-            exported = subprocess.check_output(command).decode("utf-8")
-        except (OSError, subprocess.CalledProcessError) as error:
-            print("Could not export the conda environment %r: %s" % (conda_environment_name, error))
+        from azureml.core._existing_conda import exported
+        specification = exported(conda_environment_name)
+        if specification is None:
             return None
-        from azureml._yaml import loads
         made = Environment(name)
-        made.python.conda_dependencies = CondaDependencies(_underlying_structure=loads(exported))
+        made.python.conda_dependencies = CondaDependencies(_underlying_structure=specification)
         return made
 
     @staticmethod
@@ -101,12 +95,14 @@ class Environment(Element):
 
     @staticmethod
     def get(workspace, name, version=None, label=None):
-        """The stored environment, its newest version where none is named; a curated one has a single version."""
+        """The stored environment: of that version or label, else the newest. A curated one is the same in each."""
         from azureml._assets import get_asset
-        from azureml.core._curated import curated_body
-        if curated_body(name) is not None:
-            return Environment._curated(name)
-        return Environment._stored(get_asset(workspace, "environments", name, version))
+        from azureml.core._curated import is_curated_name
+        if version is not None and label is not None:
+            raise UserErrorException("Give version or label, not both.")
+        if is_curated_name(name):
+            return Environment._curated(name, version)
+        return Environment._stored(get_asset(workspace, "environments", name, version, label=label))
 
     @staticmethod
     def list(workspace):
@@ -119,18 +115,24 @@ class Environment(Element):
         return listed
 
     def register(self, workspace):
-        """Store it, without a registry password, as the next version of its name; unchanged, it keeps its version."""
+        """Store it as the next version of its name; unchanged, it keeps its version. Credentials of a registry are
+        kept as secrets of the workspace, not with the environment."""
         from azureml._assets import create_asset
+        from azureml._environment_object import environment_object
         if not self.name:
             raise UserErrorException("An environment needs a name before it can be registered.")
-        body = dict(self._to_object(), version=None, assetId=None)
-        body["docker"]["baseImageRegistry"]["password"] = None
+        body = dict(environment_object(self, "."), version=None, assetId=None)
         return Environment._stored(create_asset(workspace, "environments", self.name, body))
 
     @staticmethod
     def label(workspace, name, version, labels):
-        from azureml._assets import patch_asset
-        patch_asset(workspace, "environments", name, version, tags={"label:%s" % label: "" for label in labels})
+        """Have these labels mean that version: Environment.get(..., label=...) finds it by each of them."""
+        from azureml._assets import label_asset
+        names = [labels] if isinstance(labels, str) else list(labels)
+        bad = [one for one in names if not isinstance(one, str) or not one.strip()]
+        if bad or not names:
+            raise UserErrorException("labels must be a list of names, got %r." % (labels,))
+        label_asset(workspace, "environments", name, version, names)
 
     def clone(self, new_name):
         if not new_name or not isinstance(new_name, str):
@@ -141,63 +143,57 @@ class Environment(Element):
 
     def save_to_directory(self, path, overwrite=False):
         """Write azureml_environment.json, and the conda file and Dockerfile where there is one."""
-        import json
-        os.makedirs(path, exist_ok=overwrite)
-        written = self._to_object()
-        conda = self.python.conda_dependencies
-        if conda is not None:
-            conda.save(os.path.join(path, _CONDA_FILE))
-        if self.docker.base_dockerfile:
-            with open(os.path.join(path, _DOCKERFILE), "w", encoding="utf-8") as file:
-                file.write(self.docker.base_dockerfile)
-        with open(os.path.join(path, _DEFINITION_FILE), "w", encoding="utf-8") as file:
-            json.dump(written, file, indent=4)
+        from azureml.core._environment_files import save
+        save(self, path, overwrite)
 
     @staticmethod
     def load_from_directory(path):
         """The environment that save_to_directory wrote; edits of the conda file and Dockerfile beside it count."""
-        import json
-        definition = os.path.join(path, _DEFINITION_FILE)
-        if not os.path.isfile(definition):
-            raise UserErrorException("There is no %s in %r." % (_DEFINITION_FILE, str(path)))
-        with open(definition, encoding="utf-8") as file:
-            made = Environment._from_object(json.load(file))
-        if os.path.isfile(os.path.join(path, _CONDA_FILE)):
-            made.python.conda_dependencies = CondaDependencies(os.path.join(path, _CONDA_FILE))
-        if os.path.isfile(os.path.join(path, _DOCKERFILE)):
-            made.docker.base_dockerfile = os.path.join(path, _DOCKERFILE)
-        return made
+        from azureml.core._environment_files import load
+        return load(Environment, path)
 
     @staticmethod
     def add_private_pip_wheel(workspace, file_path, exist_ok=False):
-        """Put a wheel into the default datastore; the address returned can stand in a list of pip packages."""
+        """Keep a wheel in the default datastore; the address returned can stand in a list of pip packages."""
         if not os.path.isfile(file_path):
             raise UserErrorException("file_path names no file: %r." % str(file_path))
-        if not exist_ok and _wheel_is_stored(workspace, file_path):
-            raise UserErrorException("The wheel %r is stored already; pass exist_ok=True to replace it." % file_path)
-        workspace.get_default_datastore().upload_files(
-            [file_path], target_path="wheels", overwrite=exist_ok, show_progress=False)
-        return "file://" + os.path.abspath(file_path)
+        if not str(file_path).endswith(".whl"):
+            raise UserErrorException("file_path must be a wheel, a file that ends in .whl; got %r." % str(file_path))
+        store, place = workspace.get_default_datastore(), "wheels/" + os.path.basename(file_path)
+        if not exist_ok and place in [file["path"] for file in store._files("wheels")]:
+            raise UserErrorException("The wheel %r is stored already; pass exist_ok=True to replace it." % (
+                os.path.basename(file_path),))
+        store.upload_files([file_path], target_path="wheels", overwrite=exist_ok, show_progress=False)
+        from pathlib import Path
+        return Path(os.path.abspath(file_path)).as_uri()
 
     def build(self, workspace, image_build_compute=None):
-        """Environments are built when a run needs them; this answers at once."""
-        return ImageBuildDetails(None, None)
+        """Have the environment built now, so that no run waits for it; returns at once."""
+        return start_build(self, workspace)
 
     def build_local(self, workspace, platform=None, **kwargs):
-        return ImageBuildDetails(None, None)
+        """Build it and print how that goes; returns what was printed. An error says why it cannot be built.
+
+        useDocker and pushImageToWorkspaceAcr are accepted: whether there is an image, the environment itself says, and
+        it stays on this machine.
+        """
+        unknown = sorted(set(kwargs) - {"useDocker", "pushImageToWorkspaceAcr"})
+        if unknown:
+            raise TypeError("build_local got an unexpected argument %r." % unknown[0])
+        return start_build(self, workspace).wait_for_completion(show_output=True).get_log()
 
     def get_image_details(self, workspace):
-        return DockerImageDetails(imageExistsInRegistry=False, pythonEnvironment={
-            "interpreterPath": self.python.interpreter_path, "condaEnvironmentPath": None})
+        """The facts of the image that the registered environment of this name and version lies in."""
+        return image_details(workspace, self.name, self.version)
 
     @classmethod
     def _blank(cls):
         return cls(None, _skip_defaults=True)
 
     @classmethod
-    def _curated(cls, name):
+    def _curated(cls, name, version=None):
         from azureml.core._curated import VERSION, curated_body
-        return cls._stored({"name": name, "version": VERSION, "id": None, "body": curated_body(name)})
+        return cls._stored({"name": name, "version": version or VERSION, "id": None, "body": curated_body(name)})
 
     @classmethod
     def _stored(cls, asset):
@@ -223,58 +219,6 @@ class EnvironmentReference(Element):
         return cls(None)
 
 
-class DockerImageDetails(dict):
-    """The facts of an environment's image; here an environment is a folder, and there is none."""
-
-    @property
-    def image_exist(self):
-        return self.get("imageExistsInRegistry", False)
-
-    @property
-    def registry(self):
-        return self.get("dockerImage", {}).get("registry", {}).get("address")
-
-    @property
-    def repository(self):
-        return self.get("dockerImage", {}).get("name")
-
-    @property
-    def image(self):
-        return "/".join(part for part in (self.registry, self.repository) if part) or None
-
-    @property
-    def dockerfile(self):
-        return self.get("ingredients", {}).get("dockerfile")
-
-    @property
-    def interpreter_path(self):
-        return self.get("pythonEnvironment", {}).get("interpreterPath")
-
-    @property
-    def environment_path(self):
-        return self.get("pythonEnvironment", {}).get("condaEnvironmentPath")
-
-
-class ImageBuildDetails(object):
-    """What Environment.build returns. There is nothing to wait for."""
-
-    def __init__(self, environment_client, location):
-        self.environment_client = environment_client
-        self.log_url = location
-
-    @property
-    def status(self):
-        return "Succeeded"
-
-    def get_log(self):
-        return ""
-
-    def wait_for_completion(self, show_output=True):
-        if show_output:
-            print("Nothing to build ahead: the environment is made, or found in the cache, when a run needs it.")
-        return self
-
-
 def _with_packages(name, conda_specification, pip_requirements):
     if conda_specification and pip_requirements:
         raise UserErrorException("Give conda_specification or pip_requirements, not both.")
@@ -285,7 +229,3 @@ def _with_packages(name, conda_specification, pip_requirements):
     made = Environment(name)
     made.python.user_managed_dependencies = True
     return made
-
-
-def _wheel_is_stored(workspace, file_path):
-    return ("wheels/" + os.path.basename(file_path)) in workspace.get_default_datastore()._file_names("wheels")

@@ -1,7 +1,8 @@
 import os
 
-from azureml.core._inference_config import check_that_it_is_no_spark, older_environment, say_what_has_no_effect
-from azureml.core._scoring_code import ScoringFiles, check_script, environment_object
+from azureml.core._inference_config import (
+    check_that_it_is_no_spark, environment_to_serve, older_environment, say_what_has_no_effect)
+from azureml.core._scoring_code import ScoringFiles, check_script
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.image.image import Asset, Image, ImageConfig, TargetRuntime  # noqa: F401
 from azureml.core.model import (  # noqa: F401
@@ -107,7 +108,7 @@ class ContainerImageConfig(ImageConfig):
                 files.add_folder(os.path.abspath(path), name.replace(os.sep, "/"))
             else:
                 files.add_file(path, name.replace(os.sep, "/"))
-        environment = environment_object(older_environment(self.conda_file), ".")
+        environment = environment_to_serve(older_environment(self.conda_file), ".")
         return {"entry_script": script, "files": files.entries, "environment": environment, "source_directory": "",
                 "description": self.description}, files
 
