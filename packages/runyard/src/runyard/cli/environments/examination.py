@@ -62,13 +62,13 @@ def _settings(home: Path) -> Mapping[str, str]:
 
 
 def _conda() -> Finding:
-    from runyard.environments.conda.tool import find_tool
+    from runyard.environments.conda.finding import find_conda
 
-    tool = find_tool(os.environ)
+    tool = find_conda(os.environ)
     if tool is None:
         remedy = (
             "conda packages are installed from the Python package index under the names they have there; one that is "
             "on no such index needs micromamba, mamba or conda on PATH."
         )
         return Finding("conda", Level.LACKS, "no micromamba, mamba or conda", remedy)
-    return Finding("conda", Level.OK, f"{tool.name} {tool.version(os.environ)} at {tool.path}")
+    return Finding("conda", Level.OK, f"{tool.name} {tool.version()} at {tool.path}")
