@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Shell
 
 PARTS = ["system", "home", "disk", "service", "Python", "uv", "compiler", "git", "mounts", "GPU"]
+PARTS_OF_ENVIRONMENTS = ["container engine", "conda"]
 PARTS_OF_SEVERAL_NODES = ["Open MPI", "MPI compilers", "network of runs", "stack dumps", "Ray"]
 
 
@@ -31,7 +32,7 @@ def put(folder: str, name: str, text: str) -> None:
 
 def test_it_names_what_runs_need(shell: Shell) -> None:
     found = findings(shell)
-    assert list(found) == PARTS + PARTS_OF_SEVERAL_NODES
+    assert list(found) == PARTS + PARTS_OF_ENVIRONMENTS + PARTS_OF_SEVERAL_NODES
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in found["Python"]["found"]
 
 
@@ -72,3 +73,28 @@ def test_the_text_shows_a_remedy_for_each_part_that_lacks_something(shell: Shell
     shown = shell("doctor", env={**shell.variables, "PATH": bare_path}).stdout
     assert "\nOpen MPI: Runs with MPI need it on every node" in shown
     assert "\nnetwork of runs: Distributed runs' servers listen on every interface" in shown
+
+
+def test_without_an_engine_it_says_what_runs_in_images_do(shell: Shell, tmp_path: Path) -> None:
+    nobody = {"DOCKER_HOST": f"unix://{tmp_path}/nobody.sock"}
+    shell("environments", "settings", "--reset", "without_engine", "-w", "default")
+    found = findings(shell, **nobody)["container engine"]
+    assert found["level"] == "missing"
+    assert "fail with the cause no_engine" in found["remedy"]
+    assert "without_engine=virtual-environment" in found["remedy"]
+
+
+def test_without_an_engine_it_knows_the_workspaces_that_allow_virtual_environments(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell("environments", "settings", "without_engine=virtual-environment")
+    found = findings(shell, DOCKER_HOST=f"unix://{tmp_path}/nobody.sock")["container engine"]
+    assert "in 'default' they get the same packages in a virtual environment" in found["remedy"]
+    shell("environments", "settings", "--reset", "without_engine")
+
+
+def test_it_names_the_conda_that_is_on_path(shell: Shell, bare_path: str) -> None:
+    put(bare_path, "micromamba", "echo 1.5.8")
+    found = findings(shell, PATH=bare_path)["conda"]
+    assert found["level"] == "ok"
+    assert found["found"].startswith("micromamba 1.5.8 at ")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from runyard.errors import InvalidArgument
 from runyard.model.causes import Cause
 from runyard.model.package_settings import PackageSettings
 from runyard.model.web_services import ServiceType
+from runyard.planning.docker_arguments import parsed_arguments
 from runyard.planning.web_services.service_parameters import PARAMETERS
 from tests.conftest import end_home
-from tests.docs.markdown import anchors, file_name, links, python_blocks
+from tests.docs.markdown import anchors, lay_out, links, python_blocks
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/*.md")])
@@ -33,16 +35,9 @@ def environment(tmp_path):
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, environment, tmp_path):
     folder = tmp_path / "reader"
     folder.mkdir()
-    program = []
-    for block in python_blocks(page):
-        file = file_name(block)
-        if file:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_text(block, encoding="utf-8")
-        else:
-            program.append(block)
+    program = lay_out(python_blocks(page), folder)
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(program)],
+        [sys.executable, "-c", program],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -95,3 +90,12 @@ def test_the_page_of_environments_tells_of_every_cause_of_failure():
 
 def test_the_page_of_environments_has_every_setting_of_packages():
     assert first_cells("environments.md", "Where packages come from") == [one.name for one in fields(PackageSettings)]
+
+
+def test_the_page_of_environments_names_every_docker_argument_that_is_followed():
+    with pytest.raises(InvalidArgument) as refused:
+        parsed_arguments(["--no-such-option"])
+    known = set(re.findall(r"--[a-z-]+", refused.value.hint))
+    page = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| `docker.arguments`.*$", page, re.MULTILINE)
+    assert set(re.findall(r"`(--[a-z-]+)`", row)) == known
