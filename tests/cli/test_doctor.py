@@ -82,6 +82,7 @@ def test_without_an_engine_it_says_what_runs_in_images_do(shell: Shell, tmp_path
     assert found["level"] == "missing"
     assert "fail with the cause no_engine" in found["remedy"]
     assert "without_engine=virtual-environment" in found["remedy"]
+    assert "DOCKER_HOST" in found["remedy"]
 
 
 def test_without_an_engine_it_knows_the_workspaces_that_allow_virtual_environments(

@@ -9,7 +9,6 @@ from runyard.cli.machine import Finding, Level
 from runyard.errors import RunyardError
 from runyard.model.package_settings import REFUSE, VIRTUAL_ENVIRONMENT
 
-SETTING = "runyard environments settings without_engine=virtual-environment"
 APPLIES = {
     REFUSE: "fail with the cause no_engine",
     VIRTUAL_ENVIRONMENT: "get the same packages in a virtual environment, with a warning",
@@ -21,20 +20,16 @@ def examine_environments(home: Path) -> list[Finding]:
 
 
 def _engine(home: Path) -> Finding:
-    from runyard.containers.finding import engine_or_none
+    from runyard.containers.finding import find_engine
 
     try:
-        engine = engine_or_none(os.environ)
-        facts = engine.facts() if engine else None
+        engine = find_engine(os.environ)
+        facts = engine.facts()
     except RunyardError as error:
-        return Finding("container engine", Level.LACKS, error.problem, f"{error.hint} {_what_applies(home)}")
-    if engine is None or facts is None:
-        remedy = (
-            "Runs in images need docker or podman: apt-get install docker.io (Debian, Ubuntu) or dnf install podman "
-            f"(Fedora, RHEL), started, or DOCKER_HOST with the address of one. {_what_applies(home)}"
-        )
-        return Finding("container engine", Level.LACKS, "none answers", remedy)
-    return Finding("container engine", Level.OK, f"{facts.name} {facts.version} at {engine.address}: runs in images do")
+        chosen = os.environ.get("DOCKER_HOST")
+        found = f"{chosen} (DOCKER_HOST) does not answer" if chosen else "neither docker nor podman answers"
+        return Finding("container engine", Level.LACKS, found, f"{_what_applies(home)} {error.hint}")
+    return Finding("container engine", Level.OK, f"{facts.name} {facts.version} at {engine.address}")
 
 
 def _what_applies(home: Path) -> str:
@@ -43,11 +38,9 @@ def _what_applies(home: Path) -> str:
     for workspace, setting in _settings(home).items():
         by_setting.setdefault(setting, []).append(f"'{workspace}'")
     if not by_setting:
-        allowed = f"in workspaces that allow it (`{SETTING}`) they {APPLIES[VIRTUAL_ENVIRONMENT]}"
-        return f"Until then they {APPLIES[REFUSE]}; {allowed}."
+        return f"Runs in images {APPLIES[REFUSE]}."
     told = [f"in {', '.join(sorted(names))} they {APPLIES[setting]}" for setting, names in sorted(by_setting.items())]
-    other = f" `{SETTING}` has them use virtual environments." if REFUSE in by_setting else ""
-    return f"Until then, {'; '.join(told)}.{other}"
+    return f"Runs in images have no engine: {'; '.join(told)}."
 
 
 def _settings(home: Path) -> Mapping[str, str]:

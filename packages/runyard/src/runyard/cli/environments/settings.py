@@ -11,6 +11,7 @@ import typer
 from runyard.cli.connection import WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.v1 import opened_workspace
 from runyard.model.package_settings import PackageSettings
 
 DEFAULTS = PackageSettings()
@@ -43,9 +44,10 @@ def settings(
       runyard environments settings without_engine=virtual-environment
       runyard environments settings --reset offline
     """
-    service = connect()
-    address = f"/workspaces/{quoted(service.workspace(workspace))}/packages"
     wanted = _read(changes or []) | {_known(name): None for name in reset or ()}
+    with opened_workspace(workspace) as opened:
+        address = f"/workspaces/{quoted(opened.name)}/packages"
+    service = connect()
     shown = service.put(address, wanted) if wanted else service.get(address)
     if output is Format.JSON:
         print_json(shown)
