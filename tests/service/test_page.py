@@ -72,6 +72,13 @@ def test_it_shows_the_run_and_lets_nothing_of_it_become_markup(client, page):
     assert all(re.fullmatch(r"[\d., ]+", points) for points in drawn)
 
 
+def test_it_names_the_cause_of_an_environment_that_could_not_be_made(client, page):
+    run_id = f"page-{client.workspace}"
+    error = {"code": "UserError", "message": "no", "messageParameters": {"cause": "no_such_package"}}
+    client.patch(f"/runs/{run_id}", {"error": {"error": error}})
+    assert "Error: UserError: no_such_package" in client.ask("GET", page, authorization="").body.decode()
+
+
 def test_it_shows_the_datasets_that_the_run_read_and_wrote(client, page):
     text = client.ask("GET", page, authorization="").body.decode()
     data = text.partition("<h2>Data</h2>")[2].partition("</section>")[0]

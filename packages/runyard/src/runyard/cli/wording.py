@@ -47,8 +47,8 @@ def error_in_words(run: Mapping[str, Any]) -> str:
 
 def cause_of(run: Mapping[str, Any]) -> str:
     """The code of why its environment could not be made; docs/environments.md tells of each."""
-    error = (run.get("error") or {}).get("error") or {}
-    return str((error.get("messageParameters") or {}).get("cause") or "")
+    parameters = ((run.get("error") or {}).get("error") or {}).get("messageParameters")
+    return str(parameters.get("cause") or "") if isinstance(parameters, Mapping) else ""
 
 
 def value_in_words(value: Any) -> str:

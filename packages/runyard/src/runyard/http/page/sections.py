@@ -40,8 +40,9 @@ def error(run: RunRecord) -> Markup:
         return NOTHING
     inner = run.error.get("error", run.error)
     told = inner if isinstance(inner, dict) else {"message": str(inner)}
-    cause = (told.get("messageParameters") or {}).get("cause")
-    title = ": ".join(["Error", *filter(None, [told.get("code"), cause])])
+    parameters = told.get("messageParameters")
+    cause = parameters.get("cause") if isinstance(parameters, dict) else None
+    title = ": ".join(["Error", *(str(part) for part in (told.get("code"), cause) if part)])
     return section(title, tag("pre", told.get("message", "")), class_="bad")
 
 
