@@ -205,6 +205,7 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
         ("tensorflow-gpu", False, "tensorflow-cpu"),
         ("tensorflow-gpu", True, "tensorflow[and-cuda]"),
         ("tensorflow_gpu==1.13.1", False, "tensorflow==1.13.1"),
+        ("tensorflow-gpu==2.16.*", True, "tensorflow[and-cuda]==2.16.*"),
         ("sklearn", False, "scikit-learn"),
         ("sklearn==0.0", False, "scikit-learn"),
         ("pytorch==1.4.0", False, "torch==1.4.0"),

@@ -7,8 +7,10 @@ import json
 import re
 
 _NUMBER = r"^[-+]?(\d+|\d+\.\d*([eE][-+]?\d+)?|\.\d+|\d+[eE][-+]?\d+)\Z"
-_PLAIN = r"^[A-Za-z0-9_./$(<>=~^][^#\"'\\\x00-\x1f\x7f]*\Z"
-_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False, "yes": True, "no": False}
+_NOT_AS_IT_IS = r"\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
+_PLAIN = r"^[A-Za-z_/$(][^#\"'\\\x00-\x1f" + _NOT_AS_IT_IS + r"]*\Z"
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False, "yes": True, "no": False, "on": True,
+          "off": False}
 _BEYOND = {"&": "an anchor", "*": "an alias", "!": "a tag", "|": "block text", ">": "folded text", "%": "a directive",
            "?": "a complex key", "@": "a reserved character", "`": "a reserved character"}
 
@@ -49,7 +51,7 @@ def dumps(value):
 
 def _lines(text):
     found = []
-    for number, raw in enumerate(text.lstrip("\ufeff").splitlines(), 1):
+    for number, raw in enumerate(re.split("\r\n?|\n", text.lstrip("\ufeff")), 1):
         body = _without_comment(raw).rstrip()
         stripped = body.lstrip(" ")
         if not stripped or (stripped == "---" and not found):
@@ -63,16 +65,30 @@ def _lines(text):
 
 
 def _without_comment(raw):
-    quote = None
-    for at, char in enumerate(raw):
-        if quote:
-            if char == quote and not (quote == '"' and raw[at - 1] == "\\"):
-                quote = None
-        elif char in "\"'" and (at == 0 or raw[at - 1] in " [{,:-"):
-            quote = char
-        elif char == "#" and (at == 0 or raw[at - 1] in " \t"):
+    at = 0
+    while at < len(raw):
+        if raw[at] in "\"'" and (at == 0 or raw[at - 1] in " [{,:-"):
+            at = _quote_end(raw, at) or len(raw)
+        elif raw[at] == "#" and (at == 0 or raw[at - 1] in " \t"):
             return raw[:at]
+        else:
+            at += 1
     return raw
+
+
+def _quote_end(text, start):
+    """The index after the quote that closes the one at `start`; 0 where none does."""
+    quote, at = text[start], start + 1
+    while at < len(text):
+        if text[at] == "\\" and quote == '"':
+            at += 2
+        elif text[at] != quote:
+            at += 1
+        elif quote == "'" and text[at + 1:at + 2] == "'":
+            at += 2
+        else:
+            return at + 1
+    return 0
 
 
 def _block(lines, start):
@@ -135,7 +151,7 @@ def _key_end(text):
         return None
     start = 0
     if text[0] in "\"'":
-        start = text.find(text[0], 1) + 1
+        start = _quote_end(text, 0)
         if start == 0:
             return None
     at = text.find(":", start)
@@ -203,10 +219,10 @@ def _flow_value(text, at, number, ends):
         return _flow(text, at, number)
     end = at
     if text[at] in "\"'":
-        end = text.find(text[at], at + 1) + 1
+        end = _quote_end(text, at) or len(text)
     while end < len(text) and text[end] not in ends:
         end += 1
-    if end >= len(text) or end == 0:
+    if end >= len(text):
         raise YamlError("Line %d has a list or mapping that is not closed: %r." % (number, text))
     return _single(text[at:end].strip(), number), end
 
@@ -254,4 +270,4 @@ def _scalar_text(value):
     text = str(value)
     is_safe = (re.match(_PLAIN, text) and text == text.strip() and ": " not in text and text[-1] != ":"
                and isinstance(_single(text, 0), str))
-    return text if is_safe else json.dumps(text)
+    return text if is_safe else json.dumps(text, ensure_ascii=bool(re.search("[" + _NOT_AS_IT_IS + "]", text)))

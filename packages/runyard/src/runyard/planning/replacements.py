@@ -8,6 +8,8 @@ from runyard.planning.packages import NAME, Wishes, has_version, requirement_nam
 # What the index keeps under these names only says which name is the right one.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
 MPI4PY_BEFORE_OPEN_MPI_4 = re.compile(r"mpi4py *== *3\.0\.[0-2]")
+TENSORFLOW_RELEASE = re.compile(r"== *(\d+)\.(\d+)")
+FIRST_WITH_CUDA_EXTRA = (2, 14)
 CUPY = re.compile(r"cupy(-cuda\w+)?")
 WITHOUT_OWN_VERSIONS = {"sklearn", "skimage", "pil"}
 
@@ -46,9 +48,17 @@ def _living(line: str, gpu_present: bool) -> str:
         return ("tensorflow[and-cuda]" if gpu_present else "tensorflow-cpu") + _after_name(line)
     if name == "tensorflow-gpu" and not gpu_present:
         return "tensorflow" + _after_name(line)
+    if name == "tensorflow-gpu" and _is_after_tensorflow_gpu(line):
+        return "tensorflow[and-cuda]" + _after_name(line)
     if MPI4PY_BEFORE_OPEN_MPI_4.fullmatch(line):
         return "mpi4py==3.0.3"
     return line
+
+
+def _is_after_tensorflow_gpu(line: str) -> bool:
+    """Whether the release has no package of that name any more: CUDA's libraries are an extra of tensorflow then."""
+    found = TENSORFLOW_RELEASE.search(line)
+    return found is not None and (int(found.group(1)), int(found.group(2))) >= FIRST_WITH_CUDA_EXTRA
 
 
 def _after_name(line: str) -> str:
@@ -62,4 +72,5 @@ def _reason(line: str) -> str:
         return ""
     if requirement_name(line) == "mpi4py":
         return ", the release of that series that can be built against today's MPI"
-    return ", the name under which it goes on" if not has_version(line) else ": there is no GPU here"
+    goes_on = not has_version(line) or _is_after_tensorflow_gpu(line)
+    return ", the name under which it goes on" if goes_on else ": there is no GPU here"
