@@ -61,6 +61,8 @@ class Settings:
     """Below which a datastore may be a folder on a service that others reach, too."""
     allow_private_addresses: bool = True
     refuse_changed_data: bool = False
+    allows_container_host_access: bool = True
+    """Docker arguments of users may reach for the machine: its folders, devices, memory and capabilities."""
     max_file_bytes: int | None = None
     """The largest file that is read from the web; None means the defaults of NetworkRules."""
     network_variables: Mapping[str, str] = field(default_factory=dict)
@@ -105,8 +107,12 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         network_variables=network_variables(variables),
         web_services=web_service_settings(variables),
     )
-    allowed = _choice(variables, "RUNYARD_ALLOW_PRIVATE_ADDRESSES", ("1" if found.is_loopback else "0", "0", "1"))
-    return replace(found, allow_private_addresses=allowed == "1")
+    default = "1" if found.is_loopback else "0"
+    return replace(
+        found,
+        allow_private_addresses=_choice(variables, "RUNYARD_ALLOW_PRIVATE_ADDRESSES", (default, "0", "1")) == "1",
+        allows_container_host_access=_choice(variables, "RUNYARD_CONTAINER_HOST_ACCESS", (default, "0", "1")) == "1",
+    )
 
 
 def _engine_settings(variables: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.cache import prune
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
-from runyard.environments.uv import UvEnvironments
 from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services
@@ -23,6 +22,8 @@ from runyard.model.data import StoreAccess
 from runyard.ports.controller import RunMover
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
+from runyard.services.attempt_packages import AttemptPackages
+from runyard.services.builds import Builds
 from runyard.services.computes import ComputeKind, Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import DatasetRules, Datasets
@@ -34,6 +35,7 @@ from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
 from runyard.services.data.store_files import StoreFiles
+from runyard.services.environment_labels import EnvironmentLabels
 from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
@@ -46,6 +48,7 @@ from runyard.services.model_work.profiling import Profiles
 from runyard.services.overview import Overviews
 from runyard.services.places import Places
 from runyard.services.ranks import Ranks
+from runyard.services.reruns import Reruns
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
@@ -56,6 +59,7 @@ from runyard.services.workspaces import Workspaces
 from runyard.serving.host import LocalServiceHost
 from runyard.settings import Settings
 from runyard.transfers import BlockCache, cache_limit
+from runyard.wiring_environments import EnvironmentServices, build_environments
 from runyard.wiring_web_services import Serving, build_serving
 
 if TYPE_CHECKING:
@@ -93,16 +97,19 @@ def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable
     places = Places(base.stores.assets, sites)
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
     data = build_data(base, workspaces)
-    controller = build_controller(base, places, data.outputs)
-    serving = build_serving(base, workspaces, data.vault, LocalServiceHost(settings.home))
-    services = build_services(base, places, controller, workspaces, data, serving)
+    environments = build_environments(base, workspaces, data.vault)
+    controller = build_controller(base, places, data.outputs, environments)
+    serving = build_serving(base, workspaces, data.vault, LocalServiceHost(settings.home), environments)
+    services = build_services(base, places, controller, workspaces, data, serving, environments)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
     return Platform(app, services, controller, base, sites)
 
 
-def build_controller(base: Foundation, places: Places, outputs: Outputs) -> Controller:
+def build_controller(
+    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices
+) -> Controller:
     home = base.settings.home
     kept = Environments(base.runs, base.stores.assets, base.blobs, base.clock)
     around = Surroundings(
@@ -110,7 +117,11 @@ def build_controller(base: Foundation, places: Places, outputs: Outputs) -> Cont
         files=base.stores.files,
         places=places,
         tokens=base.tokens,
-        environments=lambda variables: UvEnvironments(home / "environments", variables),
+        environments=environments.builder,
+        sources=environments.packages.sources,
+        note_built=environments.built.note,
+        image_of=lambda built: environments.image_of(built.key),
+        forget_built=environments.forget,
         knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
         gpus=base.gpus,
         outputs=outputs,
@@ -164,7 +175,13 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
 
 
 def build_services(
-    base: Foundation, places: Places, mover: RunMover, workspaces: Workspaces, data: Data, serving: Serving
+    base: Foundation,
+    places: Places,
+    mover: RunMover,
+    workspaces: Workspaces,
+    data: Data,
+    serving: Serving,
+    made: EnvironmentServices,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = home / "attempts"
@@ -175,11 +192,20 @@ def build_services(
     metrics = Metrics(base.runs, stores.metrics)
     logs = Logs(base.runs, base.logs)
     ranks = Ranks(base.runs, stores.parts, base.logs)
-    packages = _packages(base, workspaces, serving)
-    assets = Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover, serving))
+    packages = _packages(base, workspaces, serving, made)
+    assets = Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover, serving, made))
+    submissions = Submissions(
+        workspaces, base.runs, stores.assets, snapshots, data.lineage, made.of_runs, places, mover, clock
+    )
     return Services(
         workspaces=workspaces,
-        submissions=Submissions(workspaces, base.runs, stores.assets, snapshots, data.lineage, places, mover, clock),
+        submissions=submissions,
+        reruns=Reruns(base.runs, stores.files, submissions),
+        builds=Builds(workspaces, base.runs, base.logs, made.of_runs, mover, clock),
+        environment_labels=EnvironmentLabels(stores.assets, workspaces),
+        built_environments=made.built,
+        package_settings=made.packages,
+        attempt_packages=AttemptPackages(base.runs, made.packages, made.logins),
         runs=runs,
         ranks=ranks,
         journals=Journals(base.runs, stores.metrics, clock),
@@ -220,16 +246,15 @@ def build_services(
     )
 
 
-def _packages(base: Foundation, workspaces: Workspaces, serving: Serving) -> Packages:
-    home = base.settings.home
+def _packages(base: Foundation, workspaces: Workspaces, serving: Serving, made: EnvironmentServices) -> Packages:
     return Packages(
-        home,
+        base.settings.home,
         base.stores.assets,
         workspaces,
         base.blobs,
         base.clock,
         serving.blueprints.plan,
-        lambda variables: UvEnvironments(home / "environments", variables),
+        lambda spec: made.builder(spec.build_variables, spec.packages),
     )
 
 
@@ -258,14 +283,20 @@ def _prune_blocks(folder: Path, older_than: timedelta) -> list[str]:
 
 
 def _asset_rules(
-    base: Foundation, data: Data, files: RunFiles, places: Places, mover: RunMover, serving: Serving
+    base: Foundation,
+    data: Data,
+    files: RunFiles,
+    places: Places,
+    mover: RunMover,
+    serving: Serving,
+    made: EnvironmentServices,
 ) -> dict[AssetKind, KindRules]:
     """Secrets and web services have no rules here: they go by their own routes alone."""
     assets = base.stores.assets
     return {
         AssetKind.MODEL: ModelKind(files, base.blobs, assets, serving.models_stay),
         AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
-        AssetKind.ENVIRONMENT: EnvironmentKind(),
+        AssetKind.ENVIRONMENT: EnvironmentKind(made.incoming),
         AssetKind.DATASET: DatasetRules(),
         AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores),
         AssetKind.COMPUTE: ComputeKind(

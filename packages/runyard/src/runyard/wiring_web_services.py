@@ -26,6 +26,7 @@ from runyard.services.web_services.run_python import PythonOfRuns
 from runyard.services.web_services.web_services import WebServices
 from runyard.services.web_services.writing import KIND, ServiceWriter
 from runyard.services.workspaces import Workspaces
+from runyard.wiring_environments import EnvironmentServices
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,23 @@ class Serving:
         return {key_of(environment_from_json(dict(body["environment"]))) for body in bodies}
 
 
-def build_serving(base: Foundation, workspaces: Workspaces, vault: Vault, host: ServiceHost) -> Serving:
+def build_serving(
+    base: Foundation, workspaces: Workspaces, vault: Vault, host: ServiceHost, environments: EnvironmentServices
+) -> Serving:
     settings, assets = base.settings, base.stores.assets
     kept = Environments(base.runs, assets, base.blobs, base.clock)
-    environments = settings.home / "environments"
-    models = ServableModels(assets, base.runs, PythonOfRuns(environments, kept))
+    models = ServableModels(assets, base.runs, PythonOfRuns(environments.root, kept, environments.packages.sources))
     machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
-    blueprints = Blueprints(assets, models, base.blobs, settings.web_services, machine)
+    blueprints = Blueprints(
+        assets, models, base.blobs, environments.incoming, environments.packages, settings.web_services, machine
+    )
     credentials = ServiceCredentials(vault)
     models_stay = threading.Lock()
     writer = ServiceWriter(assets, host, blueprints, credentials, models_stay)
     services = WebServices(assets, workspaces, blueprints, credentials, writer)
 
     def lock_of(spec: EnvironmentSpec) -> str:
-        facts = EnvironmentFolder(environments, key_of(spec)).facts()
+        facts = EnvironmentFolder(environments.root, key_of(spec)).facts()
         return facts.lock if facts else ""
 
     return Serving(

@@ -1,6 +1,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from runyard.controller.outputs import CompletesOutputs
 from runyard.controller.restarts import restores_outputs
@@ -15,7 +16,7 @@ from runyard.planning.launch import plan_preparation, plan_run
 from runyard.planning.resources import Resources
 from runyard.planning.variables import Place, submitter_variables
 from runyard.ports.engine import Site
-from runyard.ports.environments import EnvironmentBuilder
+from runyard.ports.environments import BuiltEnvironment, EnvironmentBuilder
 from runyard.ports.stores import AssetStore, FileStore
 from runyard.services.data.data_named import packages_for_tables, planned_data, require_data
 from runyard.services.places import Places
@@ -34,6 +35,14 @@ class Surroundings:
     """The builder on this machine that sees the submitter's variables."""
     knows_environment: Callable[[str, EnvironmentSpec], bool] = lambda workspace, spec: False
     """Whether nodes that share no files with us can make it from what the workspace keeps."""
+    sources: Callable[[str, Mapping[str, str]], str] = lambda workspace, variables: ""
+    """What tells apart environments by the indexes that the workspace, or else the submitter, takes packages from."""
+    note_built: Callable[[RunRecord, str], None] = lambda run, key: None
+    """Told the key of the environment that a run has on this machine."""
+    forget_built: Callable[[str], None] = lambda key: None
+    """Removes the environment of that key from this machine, unless somebody uses it."""
+    image_of: Callable[[BuiltEnvironment], Mapping[str, Any] | None] = lambda built: None
+    """What is known of the container image that it lies in."""
     gpus: tuple[Gpu, ...] = ()
     outputs: CompletesOutputs | None = None
     """Where datasets are made of what runs on several nodes wrote."""
@@ -47,12 +56,28 @@ class Launching:
 
     def has_environment(self, run: RunRecord) -> bool:
         """Whether the run can start without building anything first."""
-        spec = self._environment(run, self._share(run, Gang()))
-        if spec.user_managed:
+        spec = self._planned(run)
+        if spec.user_managed and spec.image is None:
             return True
         if not self._around.places.site_of(run).engine.capabilities.shares_files:
             return self._around.knows_environment(run.workspace, spec)
-        return self._around.environments(submitter_variables(run.definition)).find(spec) is not None
+        found = self._find(run, spec)
+        if found is not None and found.key:
+            self._around.note_built(run, found.key)
+        return found is not None
+
+    def forget_built(self, run: RunRecord) -> None:
+        """Have the run's environment made anew, unless somebody uses the one that is there."""
+        found = self._find(run, self._planned(run))
+        if found is not None and found.key:
+            self._around.forget_built(found.key)
+
+    def built(self, run: RunRecord) -> Mapping[str, Any]:
+        """The key, image and lock of the environment that the run has; of one that is not on this machine, the lock."""
+        found = self._find(run, self._planned(run))
+        if found is None:
+            return {"key": "", "image": None, "lock": run.environment_lock}
+        return {"key": found.key, "image": self._around.image_of(found), "lock": found.lock}
 
     def prepare(self, run: RunRecord) -> None:
         """Have the environment built. Safe to repeat for the same attempt."""
@@ -88,9 +113,20 @@ class Launching:
             restores_outputs=restores_outputs(run),
         )
 
+    def _find(self, run: RunRecord, spec: EnvironmentSpec) -> BuiltEnvironment | None:
+        return self._around.environments(submitter_variables(run.definition)).find(spec)
+
+    def _planned(self, run: RunRecord) -> EnvironmentSpec:
+        return self._environment(run, self._share(run, Gang()))
+
     def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
-        packages = packages_for_tables(self._around.assets, run.workspace, run.definition)
-        return plan_environment(run.definition, gpu_present=gpus.has_gpus, for_tables=packages)
+        around, definition = self._around, run.definition
+        return plan_environment(
+            definition,
+            gpu_present=gpus.has_gpus,
+            for_tables=packages_for_tables(around.assets, run.workspace, definition),
+            sources=around.sources(run.workspace, submitter_variables(definition)),
+        )
 
     def _share(self, run: RunRecord, gang: Gang) -> GpuShare:
         """Before the run has nodes, as they will be: its environment depends on whether they have GPUs."""

@@ -22,6 +22,8 @@ _OUTCOMES = {"completed": RunStatus.COMPLETED, "failed": RunStatus.FAILED, "canc
 _EXIT_FACTS = ("exit_code", "signal", "oom", "phase", "rank", "tail", "undelivered")
 _WISHED_END = "wished_end"
 _MOST_TRIES = 20
+_OF_ENVIRONMENTS = ("cause", "said")
+"""What an error of an environment that could not be made tells programs."""
 _SCRIPT_LOGS = "azureml-logs/70_"
 Report = Mapping[str, Any]
 
@@ -213,6 +215,7 @@ class Reports:
         facts = {
             name: report[name] for name in ("exit_code", "signal", "phase", "rank") if report.get(name) is not None
         }
+        facts |= {name: given[name] for name in _OF_ENVIRONMENTS if given.get(name)}
         tail = report.get("tail")
         return {
             "error": {

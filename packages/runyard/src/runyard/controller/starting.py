@@ -7,8 +7,10 @@ from runyard.errors import EngineError, RunyardError
 from runyard.model.nodes import Gang
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
 from runyard.planning.distribution import node_count_of
+from runyard.planning.image import is_build, is_forced_build
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
+from runyard.services.builds import ENVIRONMENT_FACTS
 from runyard.services.places import UNMANAGED_TARGETS, Places
 
 _S = RunStatus
@@ -28,6 +30,8 @@ class Starting:
         self._stopping, self._clock, self._fail = stopping, clock, fail
 
     def begin(self, run: RunRecord) -> RunRecord:
+        if is_forced_build(run.definition):
+            self._launching.forget_built(run)
         if self._launching.has_environment(run):
             return self._queue_or_start(run)
         number = run.attempt + 1
@@ -75,9 +79,17 @@ class Starting:
         return self._launch(run, self._places.held_by(run))
 
     def _queue_or_start(self, run: RunRecord) -> RunRecord:
+        if is_build(run.definition):
+            return self._end_build(run)
         if run.target in UNMANAGED_TARGETS:
             return self.start_unmanaged(run)
         return self._runs.move(run, _S.QUEUED, message=f"Waiting for nodes of '{run.target}'.")
+
+    def _end_build(self, run: RunRecord) -> RunRecord:
+        """It wanted the environment, and nothing more."""
+        built = self._launching.built(run)
+        facts = {ENVIRONMENT_FACTS: {"key": built["key"], "image": built["image"]}}
+        return self._runs.move(run, _S.COMPLETED, message="", exit_facts=facts, environment_lock=built["lock"])
 
     def _launch(self, run: RunRecord, gang: Gang) -> RunRecord:
         self._act(run, lambda: self._launching.launch(run, gang))

@@ -14,12 +14,14 @@ from runyard.http.routes import (
     assets,
     attempts,
     blobs,
+    builds,
     datasets,
     datastore_files,
     datastores,
     endpoint_versions,
     environments,
     history,
+    package_settings,
     packaging,
     page,
     runs,
@@ -56,6 +58,8 @@ ROUTERS = (
     packaging.router,
     secrets.router,
     environments.router,
+    builds.router,
+    package_settings.router,
 )
 # Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
 NO_TELEMETRY: Any = {

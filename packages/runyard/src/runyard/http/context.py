@@ -8,6 +8,9 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
 from runyard.services.assets import Assets
 from runyard.services.attempt_fence import AttemptFence
+from runyard.services.attempt_packages import AttemptPackages
+from runyard.services.builds import Builds
+from runyard.services.built_environments import BuiltEnvironments
 from runyard.services.computes import Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import Datasets
@@ -16,6 +19,7 @@ from runyard.services.data.lineage import Lineage
 from runyard.services.data.node_reach import NodeReach
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.store_files import StoreFiles
+from runyard.services.environment_labels import EnvironmentLabels
 from runyard.services.environments import Environments
 from runyard.services.files import Blobs, RunFiles
 from runyard.services.journals import Journals
@@ -25,7 +29,9 @@ from runyard.services.model_work.packaging import Packages
 from runyard.services.model_work.profiling import Profiles
 from runyard.services.notifier import Notifier
 from runyard.services.overview import Overviews
+from runyard.services.package_settings import WorkspacePackages
 from runyard.services.ranks import Ranks
+from runyard.services.reruns import Reruns
 from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
@@ -58,6 +64,12 @@ class Services:
     assets: Assets
     computes: Computes
     environments: Environments
+    environment_labels: EnvironmentLabels
+    built_environments: BuiltEnvironments
+    builds: Builds
+    package_settings: WorkspacePackages
+    attempt_packages: AttemptPackages
+    reruns: Reruns
     datastores: Datastores
     store_files: StoreFiles
     datasets: Datasets

@@ -4,8 +4,10 @@ from typing import Any
 from urllib.parse import quote
 
 from runyard.http.context import Services
-from runyard.model.assets import Asset
+from runyard.model.assets import Asset, AssetKind
 from runyard.model.runs import RunRecord
+from runyard.services.built_environments import KEY_TAG
+from runyard.services.environment_labels import LABEL_TAG, labels_of
 
 _NOT_IN_LISTINGS = ("sequence", "definition", "environment_lock")
 
@@ -48,6 +50,16 @@ class RunWire:
 
 
 def shown_asset(asset: Asset) -> dict[str, Any]:
+    """Of an environment with its labels, which lie among its tags."""
+    shown = _shown(asset)
+    if asset.kind is AssetKind.ENVIRONMENT:
+        own = (KEY_TAG, *(name for name in asset.tags if name.startswith(LABEL_TAG)))
+        shown["labels"] = labels_of(asset)
+        shown["tags"] = {name: value for name, value in asset.tags.items() if name not in own}
+    return shown
+
+
+def _shown(asset: Asset) -> dict[str, Any]:
     return {
         "id": asset.id,
         "name": asset.name,

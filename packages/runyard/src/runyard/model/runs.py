@@ -39,10 +39,10 @@ _END = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED})
 _S = RunStatus
 # FAILED and CANCELED can be reached from anywhere that is not terminal. COMPLETED too, but for a
 # run nobody has started: an interactive run, or a report that overtook the one before it.
-# A run goes back to QUEUED to be started once more.
+# A run goes back to QUEUED to be started once more. One that only builds its environment ends from PREPARING.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     _S.NOT_STARTED: frozenset({_S.PREPARING, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.CANCEL_REQUESTED}) | _END,
-    _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
+    _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED}) | _END,
     _S.QUEUED: frozenset({_S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
     _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
     _S.RUNNING: frozenset({_S.QUEUED, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,

@@ -4,6 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from runyard.model.files import FileEntry
+from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
 
 
@@ -129,6 +130,8 @@ class ServiceSpec:
     """Set in every worker: the environment's own, thread counts by cpu_cores, CUDA_VISIBLE_DEVICES."""
     build_variables: Mapping[str, str] = field(default_factory=dict)
     """Of whoever deployed it, for building its environment: PATH, proxies, indexes."""
+    packages: PackageSettings = field(default_factory=PackageSettings)
+    """The workspace's, for the same."""
     port: int = 0
     """0: any free one; the one chosen is kept from then on."""
     host: str = "127.0.0.1"

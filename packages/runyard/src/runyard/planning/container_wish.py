@@ -9,8 +9,6 @@ from runyard.model.images import ContainerWish
 from runyard.planning.docker_arguments import Asked, parsed_arguments, size_in_bytes
 from runyard.planning.image import mapping_in
 
-HOST_ACCESS_SETTING = "RUNYARD_CONTAINER_HOST_ACCESS"
-
 
 def container_wish(definition: Mapping[str, Any]) -> ContainerWish:
     """InvalidArgument names the argument that cannot be followed."""
@@ -24,7 +22,7 @@ def check_host_access(definition: Mapping[str, Any], *, is_allowed: bool) -> Non
         raise InvalidArgument(
             f"docker.arguments has {', '.join(reaching)}, which reaches out of the container to its machine; this "
             "service, which others reach too, does not allow that.",
-            hint=f"Leave it out, or ask the operator to set {HOST_ACCESS_SETTING}=1.",
+            hint="Leave it out, or ask the operator to set RUNYARD_CONTAINER_HOST_ACCESS=1.",
         )
 
 

@@ -8,7 +8,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, recipe, recipe_of
 from runyard.planning.image import image_of, wants_image
 from runyard.planning.origin import Origin
-from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name
+from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name, with_conda
 from runyard.planning.replacements import pin_framework, replace_dead_names
 from runyard.planning.source_builds import HOROVOD, company_of, wants_horovod
 
@@ -68,7 +68,8 @@ def _with_packages(
         spec = _with_framework(estimator, wishes, gpu_present, mpi)
     else:
         spec = replace(_as_wished(wishes, mpi), python_instead=_python_instead(wishes, ours))
-    return _with_builds(spec, own_horovod, mpi)
+    channels = (python.get("condaDependencies") or {}).get("channels") or ()
+    return with_conda(_with_builds(spec, own_horovod, mpi), wishes, channels)
 
 
 def locked_by(definition: Mapping[str, Any]) -> str:

@@ -69,6 +69,11 @@ def is_build(definition: Mapping[str, Any]) -> bool:
     return bool(mapping_in(definition, "runyard").get("build"))
 
 
+def is_forced_build(definition: Mapping[str, Any]) -> bool:
+    """Whether it builds anew what is in the cache."""
+    return bool(mapping_in(mapping_in(definition, "runyard"), "build").get("force"))
+
+
 def registries_of(image: ImageSpec) -> set[str]:
     """The registries that building it may ask."""
     named = {registry_of(reference) for reference in _FROM.findall(image.dockerfile)}

@@ -10,6 +10,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Scorer
 from runyard.planning.environment import framework_environment, plan_environment
 from runyard.planning.frameworks import Recipe, newest_release, package_names, recipe
+from runyard.planning.image import image_of
 from runyard.planning.origin import Origin
 from runyard.planning.packages import Wishes, normal, requirement_name
 
@@ -75,9 +76,11 @@ def script_environment(
     """What a scoring script runs in: the v1 `environment` object, or one that suits the models' frameworks."""
     if environment is None:
         return _default_environment(gpu_present, frameworks)
-    definition = {"environment": _with_schema_decorators(environment), "runyard": {"submitter": submitter or {}}}
+    of_machine, notes = _without_image(environment)
+    definition = {"environment": _with_schema_decorators(of_machine), "runyard": {"submitter": submitter or {}}}
     origins = [origin for _, _, origin in frameworks if origin]
     spec = plan_environment(definition, gpu_present=gpu_present, origins=origins)
+    spec = replace(spec, notes=(*spec.notes, *notes))
     if not spec.exact_python or not origins:
         return spec
     return replace(spec, python=",".join(_pythons(spec.python.split(","), origins[0])))
@@ -138,6 +141,16 @@ def _pythons(minors: Iterable[str], origin: Origin) -> list[str]:
 def _preferences(spec: EnvironmentSpec, chosen: Recipe, origin: Origin) -> list[str]:
     settled = {requirement_name(line) for choice in spec.choices for line in choice}
     return origin.pins(without={*chosen.replaced_by, *settled})
+
+
+def _without_image(environment: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Workers are processes of this machine: of an environment that lies in an image they have the packages."""
+    image = image_of(environment)
+    if image is None:
+        return environment, []
+    which = f"The image {image.base!r}" if image.base else "The image of the Dockerfile"
+    bare = {name: value for name, value in environment.items() if name != "docker"}
+    return bare, [f"{which} is not used: a web service has the environment's packages on this machine."]
 
 
 def _with_schema_decorators(environment: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,11 +12,12 @@ from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
 from runyard.services.assets import Body
+from runyard.services.environment_names import CURATED_PREFIX
 from runyard.services.files import RunFiles
+from runyard.services.incoming_environments import IncomingEnvironments
 from runyard.services.snapshots import checked_entries, require_blobs
 from runyard.services.web_services.deployed_models import images_of, services_of
 
-CURATED_PREFIX = "AzureML-"
 CHANGEABLE_OF_MODELS = frozenset(
     {
         "description",
@@ -158,13 +159,16 @@ class ImageKind(PlainKind):
 class EnvironmentKind(PlainKind):
     """Registering the same definition again is no new version. The names of curated environments are taken."""
 
+    def __init__(self, incoming: IncomingEnvironments) -> None:
+        self._incoming = incoming
+
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         if name.startswith(CURATED_PREFIX):
             raise InvalidArgument(
                 f"The environment's name {name!r} begins with {CURATED_PREFIX!r}, which curated environments alone do.",
                 hint="Give it another name, for example with environment.clone('my-environment').",
             )
-        return dict(body)
+        return self._incoming.taken(workspace, body)
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return dict(latest.body) != dict(body)

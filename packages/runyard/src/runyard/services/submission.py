@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
@@ -8,7 +8,6 @@ from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_experiment_name, check_run_id
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunRecord, RunStatus
 from runyard.planning.data import dataset_inputs, output_mechanisms
-from runyard.planning.environment import plan_environment
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
@@ -17,6 +16,7 @@ from runyard.services.data.lineage import Lineage
 from runyard.services.data.outputs import registration_of
 from runyard.services.definition import check_nodes, check_script, target_of
 from runyard.services.places import UNMANAGED_TARGETS, Places
+from runyard.services.run_environments import RunEnvironments
 from runyard.services.snapshots import Snapshots
 from runyard.services.workspaces import Workspaces
 
@@ -50,11 +50,13 @@ class Submissions:
         assets: AssetStore,
         snapshots: Snapshots,
         lineage: Lineage,
+        environments: RunEnvironments,
         places: Places,
         mover: RunMover,
         clock: Clock,
     ) -> None:
         self._workspaces, self._runs, self._assets, self._places = workspaces, runs, assets, places
+        self._environments = environments
         self._snapshots, self._lineage, self._mover, self._clock = snapshots, lineage, mover, clock
 
     def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
@@ -66,6 +68,8 @@ class Submissions:
         if there is not None:
             return there
         snapshot, warnings = self._checked(workspace, asked)
+        definition = self._environments.taken(workspace, asked.definition, is_started=not asked.is_interactive)
+        asked = replace(asked, definition=definition)
         new = self._record(run_id, workspace, experiment, asked, snapshot)
         try:
             created = self._runs.create(new)
@@ -115,7 +119,6 @@ class Submissions:
             snapshot, warnings = self._snapshots.keep(asked.snapshot, allow_large=asked.allow_large)
         if not asked.is_interactive:
             check_script(asked.definition, snapshot.entries if snapshot else ())
-            _check_environment(asked.definition)
         self._check_data(workspace, asked)
         return snapshot, warnings
 
@@ -199,14 +202,3 @@ class Submissions:
         if not asked.is_interactive and parent.status in CANCELED:
             raise Conflict(f"The parent run {parent.id!r} was canceled, and its children with it.")
         return parent
-
-
-def _check_environment(definition: Mapping[str, Any]) -> None:
-    """What no machine could install is refused at once, before anything waits for it."""
-    try:
-        plan_environment(definition, gpu_present=False)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidArgument(
-            f"The environment of the run definition is not put together as one: {error}.",
-            hint="Send it as Environment and the estimators make it.",
-        ) from error

@@ -1,7 +1,7 @@
 """The environment of a revision: found in the cache, or built by a process of its own.
 
-`python -m runyard.serving.building HOME` reads {"environment", "variables"} from its input, writes the build's lines
-to its error output and, at its end, one line of JSON: {} or the error in the form of the wire.
+`python -m runyard.serving.building HOME` reads {"environment", "variables", "packages"} from its input, writes the
+build's lines to its error output and, at its end, one line of JSON: {} or the error in the form of the wire.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from runyard.environments.uv import UvEnvironments
+from runyard.environments.making import Environments
+from runyard.environments.provisions import Provisions
 from runyard.errors import EnvironmentFailed, Json, RunyardError, from_wire, to_wire
+from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import ServiceSpec
 from runyard.node.processes import die_with_parent
@@ -29,7 +31,7 @@ def find_environment(home: Path, spec: ServiceSpec) -> BuiltEnvironment | None:
     return _environments(home, spec.build_variables).find(spec.environment)
 
 
-def environments(home: Path) -> UvEnvironments:
+def environments(home: Path) -> Environments:
     """For holding what is used."""
     return _environments(home, {})
 
@@ -37,7 +39,11 @@ def environments(home: Path) -> UvEnvironments:
 async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> BuiltEnvironment:
     """Build it in a process of its own, whose lines go to the log. Cancelling ends that process. Raises
     EnvironmentFailed with words for the user."""
-    asked = {"environment": to_json(spec.environment), "variables": dict(spec.build_variables)}
+    asked = {
+        "environment": to_json(spec.environment),
+        "variables": dict(spec.build_variables),
+        "packages": to_json(spec.packages),
+    }
     process = Popen(
         [sys.executable, "-m", "runyard.serving.building", str(home), str(os.getpid())],
         stdin=PIPE,
@@ -66,7 +72,8 @@ def main(home: Path, parent: int) -> int:
     spec = from_json(EnvironmentSpec, asked["environment"], "environment")
     answer: Json = {}
     try:
-        _environments(home, asked["variables"]).ensure(spec, _say)
+        packages = from_json(PackageSettings, asked["packages"], "packages")
+        _environments(home, asked["variables"], packages).ensure(spec, _say)
     except RunyardError as error:
         answer = {"error": to_wire(error)}
     print(json.dumps(answer), flush=True)
@@ -77,8 +84,9 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _environments(home: Path, variables: Mapping[str, str]) -> UvEnvironments:
-    return UvEnvironments(home / "environments", variables)
+def _environments(home: Path, variables: Mapping[str, str], packages: PackageSettings | None = None) -> Environments:
+    provisions = Provisions(packages or PackageSettings())
+    return Environments(home / "environments", variables, lambda: provisions)
 
 
 def _error_in(output: bytes, code: int | None) -> RunyardError | None:

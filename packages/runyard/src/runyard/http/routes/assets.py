@@ -10,7 +10,7 @@ from runyard.http.answers import Json, Nothing
 from runyard.http.auth import workspace_access
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Services, Use, Who
-from runyard.http.fields import mapping, strings, text
+from runyard.http.fields import mapping, names, strings, text
 from runyard.http.numbers import Whole
 from runyard.http.records import shown_asset
 from runyard.http.routes.runs import wanted_tags
@@ -48,7 +48,17 @@ def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id
 
 
 @router.get("/assets/{kind}/{name}")
-def get_asset(services: Use, who: Who, workspace: str, kind: str, name: str, version: Whole | None = None) -> Response:
+def get_asset(
+    services: Use,
+    who: Who,
+    workspace: str,
+    kind: str,
+    name: str,
+    version: Whole | None = None,
+    label: str | None = None,
+) -> Response:
+    if label is not None and kind == AssetKind.ENVIRONMENT:
+        return Json(shown_asset(services.environment_labels.find(workspace, name, label)))
     return Json(shown_asset(noted(services, who, services.assets.get(workspace, kind, name, version))))
 
 
@@ -57,6 +67,8 @@ def patch_asset(
     services: Use, who: Who, workspace: str, kind: str, name: str, body: JsonBody, version: Whole | None = None
 ) -> Response:
     _check_place(who, kind, body.get("body"))
+    if kind == AssetKind.ENVIRONMENT and body.get("labels") is not None:
+        services.environment_labels.put(workspace, name, version, names(body, "labels"))
     return Json(shown_asset(services.assets.change(workspace, kind, name, version, body)))
 
 

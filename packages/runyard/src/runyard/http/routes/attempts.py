@@ -9,6 +9,7 @@ from runyard.http.fields import flag, text, whole_number
 from runyard.http.records import shown_asset
 from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
+from runyard.planning.package_settings import settings_to_json
 
 router = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(attempt_access)])
 reports = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(own_attempt)])
@@ -26,6 +27,15 @@ def data(services: Use, request: Request, attempt_id: str, stores: bool = False,
     is_apart = apart or is_from_outside(request)
     found = services.attempt_data.of_attempt(AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
     answer = Json(data_to_json(found))
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@router.get("/packages")
+def packages(services: Use, attempt_id: str) -> Response:
+    """With passwords, for a build that goes on."""
+    found = services.attempt_packages.of_attempt(AttemptId(attempt_id))
+    answer = Json({"settings": settings_to_json(found.settings), "registries": found.registries})
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

@@ -123,6 +123,19 @@ def link_output(services: Use, run_id: str, body: JsonBody) -> Response:
     return Json(shown_asset(services.outputs.link(RunId(run_id), text(body, "name"), text(body, "dataset_id"))))
 
 
+@router.post("/rerun")
+def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: JsonBody) -> Response:
+    if who.role is Role.NODE:
+        raise Unauthorized("A node's token cannot submit runs.")
+    made = services.reruns.rerun(
+        RunId(run_id),
+        text(body, "run_id"),
+        experiment=text(body, "experiment", ""),
+        display_name=text(body, "display_name", ""),
+    )
+    return Json(shown.whole(made))
+
+
 @router.post("/cancel")
 def cancel(services: Use, shown: Shown, run_id: str) -> Response:
     return Json(shown.whole(services.runs.cancel(RunId(run_id))))

@@ -7,6 +7,7 @@ from pathlib import Path
 from subprocess import DEVNULL, SubprocessError, run
 from typing import Any
 
+from runyard.environments.lockfile import Lock
 from runyard.errors import Conflict, EnvironmentFailed
 from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry
@@ -52,7 +53,7 @@ class Packages:
         blobs: BlobStore,
         clock: Clock,
         plan: Plan,
-        environments: Callable[[Mapping[str, str]], EnvironmentBuilder],
+        environments: Callable[[ServiceSpec], EnvironmentBuilder],
     ) -> None:
         self._home, self._assets, self._workspaces, self._blobs, self._clock = home, assets, workspaces, blobs, clock
         self._plan, self._environments = plan, environments
@@ -106,12 +107,12 @@ class Packages:
 
     def _locked(self, spec: ServiceSpec, say: Say) -> tuple[str, str]:
         """The Python, as MAJOR.MINOR, and its packages."""
-        built = self._environments(spec.build_variables).ensure(spec.environment, say)
+        built = self._environments(spec).ensure(spec.environment, say)
         if spec.environment.user_managed:
             say(f"The environment is the user's own: requirements.txt holds what {built.python} has.")
         listed = _asked(built.python)
         if not spec.environment.user_managed:
-            listed = [listed[0], *built.lock.splitlines()]
+            listed = [listed[0], *Lock.parse(built.lock).versions]
         return listed[0], "\n".join(listed[1:])
 
     def _stored(self, texts: Mapping[str, str]) -> list[FileEntry]:

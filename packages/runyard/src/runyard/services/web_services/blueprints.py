@@ -25,6 +25,8 @@ from runyard.planning.web_services.web_service import (
 )
 from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
+from runyard.services.incoming_environments import IncomingEnvironments
+from runyard.services.package_settings import WorkspacePackages
 from runyard.services.snapshots import checked_entries, require_blobs
 from runyard.services.web_services.models import ServableModels
 from runyard.services.web_services.versions import VERSIONS, is_version, stored, versions_in
@@ -45,9 +47,17 @@ class Blueprints:
     """Checks deployments, and turns those that were stored into what the gateway runs. Writes nothing."""
 
     def __init__(
-        self, assets: AssetStore, models: ServableModels, blobs: BlobStore, listening: Listening, machine: Machine
+        self,
+        assets: AssetStore,
+        models: ServableModels,
+        blobs: BlobStore,
+        incoming: IncomingEnvironments,
+        packages: WorkspacePackages,
+        listening: Listening,
+        machine: Machine,
     ) -> None:
         self._assets, self._models, self._blobs = assets, models, blobs
+        self._incoming, self._packages = incoming, packages
         self._listening, self._machine = listening, machine
 
     @property
@@ -62,10 +72,10 @@ class Blueprints:
         given = self._with_image(workspace, definition)
         type = service_type(given.get("type"))
         config = checked_config(type, given.get("config") or {})
-        inference = self._checked_inference(given.get("inference"))
+        inference = self._checked_inference(workspace, given.get("inference"))
         models = self._models.find(workspace, _names(given.get("models") or ()))
         deployment = Deployment(type, models, config, inference, _checked_submitter(given.get("submitter") or {}))
-        workplace = self._workplace(deployment)
+        workplace = self._workplace(workspace, deployment)
         serving = serving_of_deployment(deployment, self._machine, self._listening.request_bytes)
         notes = [*workplace.environment.notes, *serving.notes, *self._open_to_all(serving)]
         body = {
@@ -136,7 +146,7 @@ class Blueprints:
             body["submitter"],
         )
         workplace = Workplace(Scorer(body["scorer"]), environment_from_json(dict(body["environment"])))
-        return service_spec(
+        made = service_spec(
             deployment,
             workplace,
             identity=identity,
@@ -144,22 +154,25 @@ class Blueprints:
             listening=self._listening,
             machine=self._machine,
         )
+        return replace(made, packages=self._packages.get(workspace))
 
     def _open_to_all(self, serving: Serving) -> list[str]:
         if is_loopback(self._listening.host) or serving.auth_enabled or serving.token_auth_enabled:
             return []
         return ["Whoever reaches this machine can ask it: auth_enabled is False."]
 
-    def _workplace(self, deployment: Deployment) -> Workplace:
+    def _workplace(self, workspace: str, deployment: Deployment) -> Workplace:
         try:
-            return workplace_of(deployment, self._machine)
+            found = workplace_of(deployment, self._machine)
+            sources = self._packages.sources(workspace, deployment.build_variables)
+            return replace(found, environment=replace(found.environment, sources=sources))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgument(
                 f"The environment of the inference_config is not put together as one: {error}.",
                 hint="Send it as Environment makes it.",
             ) from error
 
-    def _checked_inference(self, given: Any) -> dict[str, Any] | None:
+    def _checked_inference(self, workspace: str, given: Any) -> dict[str, Any] | None:
         if given is None:
             return None
         if not isinstance(given, Mapping):
@@ -168,6 +181,8 @@ class Blueprints:
         rows = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]
         inference = checked_inference({**given, "files": rows})
         require_blobs(self._blobs, entries)
+        if inference["environment"] is not None:
+            inference["environment"] = self._incoming.taken(workspace, inference["environment"])
         return inference
 
     def _with_image(self, workspace: str, definition: Body) -> Body:

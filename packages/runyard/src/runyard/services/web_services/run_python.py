@@ -1,24 +1,32 @@
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.environments.lockfile import Lock
 from runyard.errors import RunyardError
 from runyard.model.runs import RunRecord
 from runyard.planning.environment import plan_environment
+from runyard.planning.variables import submitter_variables
 from runyard.services.environments import Environments
 
 
 class PythonOfRuns:
     """The Python that a run had, told from its environment, be that on this machine or one that nodes keep."""
 
-    def __init__(self, root: Path, kept: Environments) -> None:
-        self._root, self._kept = root, kept
+    def __init__(self, root: Path, kept: Environments, sources: Callable[[str, Mapping[str, str]], str]) -> None:
+        """`sources`: of a workspace and a submitter's variables, as environments are told apart by."""
+        self._root, self._kept, self._sources = root, kept, sources
 
     def __call__(self, run: RunRecord) -> str:
         """A minor version such as "3.7"; "" where nothing tells."""
+        told = Lock.parse(run.environment_lock).python
+        if told:
+            return ".".join(told.split(".")[:2])
+        sources = self._sources(run.workspace, submitter_variables(run.definition))
         wished = ""
         for gpu_present in (False, True):
             try:
-                spec = plan_environment(run.definition, gpu_present=gpu_present)
+                spec = plan_environment(run.definition, gpu_present=gpu_present, sources=sources)
             except (RunyardError, AttributeError, KeyError, TypeError, ValueError):  # of an older Runyard
                 continue
             facts = EnvironmentFolder(self._root, key_of(spec)).facts()

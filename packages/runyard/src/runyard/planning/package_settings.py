@@ -1,0 +1,169 @@
+"""A workspace's package settings as users write them: checked field by field, and shown without passwords."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from runyard.errors import InvalidArgument, Json
+from runyard.model.package_settings import AUTO, NEVER, REFUSE, VIRTUAL_ENVIRONMENT, PackageSettings
+
+MOST_ENTRIES, LONGEST_ADDRESS, LARGEST_BUNDLE = 100, 4096, 1024 * 1024
+_PASSWORD = re.compile(r"(?<=://)([^/@\s]*)@")
+_HOST = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?")
+_CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
+
+
+def changed_settings(settings: PackageSettings, changes: Mapping[str, Any]) -> PackageSettings:
+    """With what is given in place of what was; a null puts a field back. An address that comes as it was shown, with
+    its password hidden, stays as it is. InvalidArgument names the field and what would be right."""
+    default, changed = PackageSettings(), {}
+    for name, value in changes.items():
+        if name not in _CHECKS:
+            raise InvalidArgument(
+                f"There is no package setting {ascii(name)[:80]}.", hint=f"Known: {', '.join(sorted(_CHECKS))}."
+            )
+        shown = getattr(shown_settings(settings), name)
+        kept = getattr(settings, name)
+        if value is None:
+            changed[name] = getattr(default, name)
+        else:
+            checked = _CHECKS[name](name, value)
+            changed[name] = _with_passwords(checked, shown, kept)
+    return replace(settings, **changed)
+
+
+def shown_settings(settings: PackageSettings) -> PackageSettings:
+    """Passwords in addresses as ****."""
+    return replace(
+        settings,
+        index_url=_hidden(settings.index_url),
+        extra_index_urls=tuple(map(_hidden, settings.extra_index_urls)),
+        find_links=tuple(map(_hidden, settings.find_links)),
+        conda_channels={name: _hidden(address) for name, address in settings.conda_channels.items()},
+    )
+
+
+def settings_to_json(settings: PackageSettings) -> Json:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()}
+
+
+def settings_from_json(body: Mapping[str, Any]) -> PackageSettings:
+    """Fields that this version does not know are left out."""
+    known = {field.name for field in fields(PackageSettings)}
+    given: Json = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in body.items() if name in known
+    }
+    return replace(PackageSettings(), **given)
+
+
+def _hidden(address: str) -> str:
+    return _PASSWORD.sub(lambda found: f"{found[1].partition(':')[0]}:****@" if ":" in found[1] else "****@", address)
+
+
+def _with_passwords(given: Any, shown: Any, kept: Any) -> Any:
+    """What was shown means what it stands for."""
+    if isinstance(given, tuple):
+        known = dict(zip(shown, kept, strict=True))
+        given = tuple(known.get(one, one) for one in given)
+    elif isinstance(given, dict):
+        given = {name: kept[name] if shown.get(name) == one else one for name, one in given.items()}
+    elif given == shown:
+        given = kept
+    return given
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false")
+    return value
+
+
+def _one_of(*known: str) -> Callable[[str, Any], str]:
+    def check(name: str, value: Any) -> str:
+        if value not in known:
+            raise _wrong(name, value, " or ".join(map(repr, known)))
+        return str(value)
+
+    return check
+
+
+def _address(name: str, value: Any) -> str:
+    text = _text(name, value)
+    try:
+        parts = urlsplit(text)
+        is_right = parts.scheme in ("http", "https", "file") and bool(parts.hostname or parts.scheme == "file")
+        is_right = is_right and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_right = False
+    if text and not is_right:
+        raise _wrong(name, _hidden(text), "an address such as https://packages.example/simple")
+    return text
+
+
+def _place(name: str, value: Any) -> str:
+    text = _text(name, value)
+    return text if text.startswith("/") else _address(name, text)
+
+
+def _text(name: str, value: Any) -> str:
+    if (
+        not isinstance(value, str)
+        or len(value) > LONGEST_ADDRESS
+        or not value.isprintable()
+        or re.search(r"[\s,]", value)
+    ):
+        raise _wrong(name, value, "an address without spaces and commas")
+    return value
+
+
+def _list_of(check: Callable[[str, Any], str]) -> Callable[[str, Any], tuple[str, ...]]:
+    def checked(name: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) > MOST_ENTRIES:
+            raise _wrong(name, value, f"a list of at most {MOST_ENTRIES}")
+        return tuple(filter(None, (check(name, one) for one in value)))
+
+    return checked
+
+
+def _host(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not _HOST.fullmatch(value):
+        raise _wrong(name, value, "a host such as packages.example")
+    return value
+
+
+def _bundle(name: str, value: Any) -> str:
+    is_text = isinstance(value, str) and len(value) <= LARGEST_BUNDLE and "\0" not in value
+    if not is_text or (value and "-----BEGIN CERTIFICATE-----" not in value):
+        raise _wrong(name, value, "the text of certificates in PEM form, not a path")
+    if "PRIVATE KEY-----" in value:
+        raise InvalidArgument(f"{name} holds a private key.", hint="Give certificates alone.")
+    return str(value)
+
+
+def _channels(name: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or len(value) > MOST_ENTRIES:
+        raise _wrong(name, value, "an object: the address to take for a channel's name")
+    for channel in value:
+        if not isinstance(channel, str) or not _CHANNEL.fullmatch(channel):
+            raise _wrong(name, channel, "a channel's name such as conda-forge")
+    return {channel: _place(name, address) for channel, address in value.items()}
+
+
+def _wrong(name: str, value: Any, right: str) -> InvalidArgument:
+    return InvalidArgument(f"{name} is {ascii(value)[:80]}.", hint=f"Give {right}.")
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "index_url": _address,
+    "extra_index_urls": _list_of(_address),
+    "find_links": _list_of(_place),
+    "trusted_hosts": _list_of(_host),
+    "ca_bundle": _bundle,
+    "offline": _flag,
+    "conda": _one_of(AUTO, NEVER),
+    "conda_channels": _channels,
+    "python_downloads": _one_of(AUTO, NEVER),
+    "without_engine": _one_of(REFUSE, VIRTUAL_ENVIRONMENT),
+}

@@ -1,0 +1,30 @@
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runyard.model.package_settings import PackageSettings
+from runyard.model.runs import AttemptId, run_of
+from runyard.planning.image import image_of, registries_of
+from runyard.ports.stores import RunStore
+from runyard.services.package_settings import WorkspacePackages
+from runyard.services.registries import RegistryLogins
+
+
+@dataclass(frozen=True)
+class BuildProvisions:
+    settings: PackageSettings
+    registries: Mapping[str, Mapping[str, str]]
+    """Users and passwords, by the registry's address."""
+
+
+class AttemptPackages:
+    """What a node is told when it builds the environment of an attempt: more than stands in any plan or file."""
+
+    def __init__(self, runs: RunStore, packages: WorkspacePackages, logins: RegistryLogins) -> None:
+        self._runs, self._packages, self._logins = runs, packages, logins
+
+    def of_attempt(self, attempt_id: AttemptId) -> BuildProvisions:
+        """The logins are those that its image can need, and no others."""
+        run = self._runs.get(run_of(attempt_id))
+        image = image_of(run.definition.get("environment") or {})
+        registries = self._logins.of(run.workspace, registries_of(image)) if image else {}
+        return BuildProvisions(self._packages.get(run.workspace), registries)

@@ -1,0 +1,59 @@
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.environments.sources import Sources
+from runyard.errors import NotFound
+from runyard.model.package_settings import PackageSettings
+from runyard.planning.package_settings import changed_settings, settings_from_json, settings_to_json
+from runyard.services.secrets import Vault
+from runyard.services.workspaces import Workspaces
+
+_SECRET = "packages/settings"
+
+
+class WorkspacePackages:
+    """Where the packages of each workspace's environments come from. The whole of it is a secret of the workspace,
+    since addresses hold passwords. Remembered, as every submit asks: one service owns a home."""
+
+    def __init__(self, vault: Vault, workspaces: Workspaces) -> None:
+        self._vault, self._workspaces = vault, workspaces
+        self._known: dict[str, PackageSettings] = {}
+        self._lock = threading.Lock()
+
+    def get(self, workspace: str) -> PackageSettings:
+        """With passwords. Raises NotFound for a workspace that is not there."""
+        self._workspaces.get(workspace)
+        return self._of(workspace)
+
+    def change(self, workspace: str, changes: Mapping[str, Any]) -> PackageSettings:
+        """As `changed_settings`; raises what that raises, and then changes nothing."""
+        self._workspaces.get(workspace)
+        with self._lock:
+            self._known.pop(workspace, None)
+            changed = changed_settings(self._read(workspace), changes)
+            self._vault.put(workspace, _SECRET, json.dumps(settings_to_json(changed)))
+        return changed
+
+    def sources(self, workspace: str, variables: Mapping[str, str]) -> str:
+        """What tells apart environments of those indexes; `variables` are the submitter's."""
+        return Sources(variables, self._of(workspace)).key
+
+    def forget(self, workspace: str) -> None:
+        """A deleted workspace's name may be given again."""
+        with self._lock:
+            self._known.pop(workspace, None)
+
+    def _of(self, workspace: str) -> PackageSettings:
+        known = self._known.get(workspace)
+        if known is None:
+            with self._lock:
+                known = self._known[workspace] = self._read(workspace)
+        return known
+
+    def _read(self, workspace: str) -> PackageSettings:
+        try:
+            return settings_from_json(json.loads(self._vault.get(workspace, _SECRET)))
+        except NotFound:
+            return PackageSettings()

@@ -1,0 +1,64 @@
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from runyard.errors import InvalidArgument, NotFound
+from runyard.planning.image import mapping_in, registry_address, registry_of
+from runyard.services.secrets import Vault
+
+SECRET_FIELDS = ("username", "password")
+LONGEST_FIELD = 64 * 1024
+_VAULT_FOLDER = "registry"
+
+
+class RegistryLogins:
+    """Users and passwords of container registries. They come with environments and stay in the vault, by the address
+    of the registry; of a workspace the last that was given for an address counts."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def taken_out(self, workspace: str, environment: Mapping[str, Any]) -> dict[str, Any]:
+        """The environment without what it says of its registry's user, which is in the vault from then on."""
+        docker = mapping_in(environment, "docker")
+        registry = mapping_in(docker, "baseImageRegistry")
+        if not registry:
+            return dict(environment)
+        login = {name: _text(registry.get(name), name) for name in SECRET_FIELDS}
+        if any(login.values()):
+            self._keep(workspace, registry_address(registry.get("address")) or _address_in(docker), login)
+        kept = {name: value for name, value in registry.items() if name not in SECRET_FIELDS}
+        return {**environment, "docker": {**docker, "baseImageRegistry": kept}}
+
+    def of(self, workspace: str, addresses: Collection[str]) -> dict[str, Mapping[str, str]]:
+        """The logins of those registries that one is known of."""
+        found = {}
+        for address in sorted(addresses):
+            try:
+                found[address] = json.loads(self._vault.get(workspace, _name(address)))
+            except NotFound:
+                continue
+        return found
+
+    def _keep(self, workspace: str, address: str, login: Mapping[str, str]) -> None:
+        if self.of(workspace, [address]).get(address) != login:
+            self._vault.put(workspace, _name(address), json.dumps(login))
+
+
+def _name(address: str) -> str:
+    """Users' own secrets have no '/' in their names."""
+    return f"{_VAULT_FOLDER}/{address}"
+
+
+def _address_in(docker: Mapping[str, Any]) -> str:
+    return registry_of(str(docker.get("baseImage") or "").strip())
+
+
+def _text(value: Any, name: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > LONGEST_FIELD or "\0" in value:
+        raise InvalidArgument(
+            f"{name} of the ContainerRegistry must be a string of at most {LONGEST_FIELD} characters."
+        )
+    return value

@@ -1,0 +1,62 @@
+"""Builds what stands around environments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runyard.environments.cache import list_built, prune
+from runyard.environments.making import Environments
+from runyard.environments.provisions import Provisions
+from runyard.foundation import Foundation
+from runyard.model.package_settings import PackageSettings
+from runyard.services.built_environments import BuiltEnvironments, ImageOf
+from runyard.services.environment_names import EnvironmentNames
+from runyard.services.incoming_environments import IncomingEnvironments
+from runyard.services.package_settings import WorkspacePackages
+from runyard.services.registries import RegistryLogins
+from runyard.services.run_environments import RunEnvironments
+from runyard.services.secrets import Vault
+from runyard.services.workspaces import Workspaces
+
+
+@dataclass(frozen=True)
+class EnvironmentServices:
+    root: Path
+    packages: WorkspacePackages
+    logins: RegistryLogins
+    incoming: IncomingEnvironments
+    of_runs: RunEnvironments
+    built: BuiltEnvironments
+    image_of: ImageOf
+
+    def builder(self, variables: Mapping[str, str], settings: PackageSettings | None = None) -> Environments:
+        """On this machine, with a submitter's variables."""
+        provisions = Provisions(settings or PackageSettings())
+        return Environments(self.root, variables, lambda: provisions)
+
+    def forget(self, key: str) -> None:
+        """Remove the built environment of that key, unless it is in use."""
+        others = {built.key for built in list_built(self.root)} - {key}
+        prune(self.root, wanted=others)
+
+
+def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -> EnvironmentServices:
+    root, assets = base.settings.home / "environments", base.stores.assets
+    logins = RegistryLogins(vault)
+    incoming = IncomingEnvironments(logins, base.blobs)
+    names = EnvironmentNames(assets, base.clock)
+
+    def image_of(key: str) -> Mapping[str, Any] | None:
+        found = Environments(root, {}).image_of(key) if key else None
+        return None if found is None else dict(vars(found))
+
+    return EnvironmentServices(
+        root=root,
+        packages=WorkspacePackages(vault, workspaces),
+        logins=logins,
+        incoming=incoming,
+        of_runs=RunEnvironments(incoming, names, allows_host_access=base.settings.allows_container_host_access),
+        built=BuiltEnvironments(assets, names, image_of),
+        image_of=image_of,
+    )
