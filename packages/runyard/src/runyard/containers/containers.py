@@ -8,8 +8,9 @@ from http.client import HTTPResponse
 from typing import IO
 
 from runyard.containers.creating import ContainerSpec, Mount, creation
-from runyard.containers.failures import Refused
+from runyard.containers.failures import Refused, not_started
 from runyard.containers.records import (
+    DOCKER,
     ContainerEntry,
     ContainerState,
     EngineFacts,
@@ -38,13 +39,14 @@ class Containers:
 
     def create(self, spec: ContainerSpec) -> str:
         """Its id. Nothing runs yet."""
-        engine = self._facts().name if spec.gpus or spec.wish.wants_gpus else "docker"
+        engine = self._facts().name if spec.gpus or spec.wish.wants_gpus else DOCKER
         made = self._transport.ask("POST", "/containers/create", {"name": spec.name}, creation(spec, engine))
         return str(made["Id"])
 
     def start(self, container: str) -> None:
         """EnvironmentFailed with the engine's words where its first process cannot be started."""
-        self._transport.ask("POST", f"/containers/{container}/start")
+        with _starting():
+            self._transport.ask("POST", f"/containers/{container}/start")
 
     def wait(self, container: str) -> Exit:
         """How it ended, as long as it takes. EnvironmentFailed where the engine goes away meanwhile."""
@@ -130,8 +132,17 @@ class Containers:
     def _attached(self, container: str) -> Iterator[HTTPResponse]:
         """The container waits while nobody reads: nothing it prints is lost or kept."""
         query = {"stream": True, "stdout": True, "stderr": True}
-        with self._transport.opened("POST", f"/containers/{container}/attach", query) as answer:
+        with _starting(), self._transport.opened("POST", f"/containers/{container}/attach", query) as answer:
             yield answer
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """podman makes the first process ready when somebody attaches to the container, and fails there."""
+    try:
+        yield
+    except Refused as no:
+        raise not_started(no) from no
 
 
 def _unframed(output: HTTPResponse) -> Iterator[bytes]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runyard.containers.records import DOCKER, PODMAN
 from runyard.model.images import ContainerWish
 
 Json = dict[str, Any]
-PODMAN = "podman"
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,13 @@ class ContainerSpec:
     """The engine keeps the last of what is printed, for `docker logs`."""
 
 
-def creation(spec: ContainerSpec, engine: str = "docker") -> Json:
-    """The body of the request, for an engine of that name."""
+def creation(spec: ContainerSpec, engine: str = DOCKER) -> Json:
+    """The body of the request, for an engine of that name. The whole command is its entrypoint: the image's own is not
+    used, and a commit can put both back."""
     return {
         "Image": spec.image,
-        "Entrypoint": list(spec.entrypoint),
-        "Cmd": list(spec.command),
+        "Entrypoint": [*spec.entrypoint, *spec.command],
+        "Cmd": [],
         "Env": [f"{name}={value}" for name, value in {**spec.variables, **dict(spec.wish.variables)}.items()],
         "Labels": dict(spec.labels),
         "WorkingDir": spec.working_folder,

@@ -12,7 +12,7 @@ class Engine:
     def __init__(self, address: str, certificates: Certificates | None = None) -> None:
         self.address = address
         self._transport = Transport(address, certificates)
-        self.images = Images(self._transport)
+        self.images = Images(self._transport, self.facts)
         self.containers = Containers(self._transport, self.facts)
 
     def facts(self) -> EngineFacts:

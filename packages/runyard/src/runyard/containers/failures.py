@@ -7,6 +7,10 @@ from runyard.model.causes import Cause
 
 QUOTED = 2000
 """Characters of an engine's words that an error repeats."""
+_RUNTIME_WORDS = re.compile(
+    r'exec:? \\?".*?(no such file or directory|not found in \$PATH|permission denied|exec format error)|'
+    r"exec \S+: exec format error|unable to find user .*?(?=:|$)|error mounting .*?(?=: unknown|$)"
+)
 _WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
     (Cause.DISK_FULL, re.compile(r"no space left on device|disk quota exceeded|ENOSPC", re.I)),
     (
@@ -57,11 +61,11 @@ _WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
 class Refused(EnvironmentFailed):
     """The engine understood and said no; `http_status` is the HTTP status of its answer."""
 
-    def __init__(self, asked: str, status: int, said: str) -> None:
+    def __init__(self, asked: str, status: int, said: str, hint: str = "") -> None:
         cause = cause_of(said, Cause.ENGINE_FAILED)
         super().__init__(
             f"The container engine refused {asked}: {quoted(said)}",
-            hint=next_step(cause),
+            hint=hint or next_step(cause),
             cause=cause,
             said=quoted(said),
         )
@@ -93,6 +97,14 @@ def engine_gone(address: str, asked: str, error: Exception) -> EnvironmentFailed
         cause=Cause.ENGINE_FAILED,
         said=said,
     )
+
+
+def not_started(no: Refused) -> Refused:
+    """The part of a runtime's words that tells of the user's command or image."""
+    told = _RUNTIME_WORDS.search(no.said)
+    said = told[0].replace('\\"', '"') if told else no.said
+    hint = "Look at the command, the user and the folders that the run's container is given." if told else ""
+    return Refused("to start the container", no.http_status, said, hint)
 
 
 def pull_failed(reference: str, said: str, *, with_credentials: bool) -> EnvironmentFailed:

@@ -20,24 +20,21 @@ _CHOSEN = ("DOCKER_HOST", "CONTAINER_HOST")
 
 def find_engine(variables: Mapping[str, str] = os.environ) -> Engine:
     """One that answers. EnvironmentFailed with the ways to get one where there is none."""
-    found = engine_or_none(variables)
-    if found is None:
+    engine, silent = _search(variables)
+    if engine is None:
         raise EnvironmentFailed(
             "This environment lies in a container image, and this machine has no container engine: neither docker nor "
-            "podman answers at its usual sockets.",
+            f"podman answers at its usual sockets{''.join(f'; {why}' for why in silent)}.",
             hint=ENGINE_WAYS,
             cause=Cause.NO_ENGINE,
-            said="no socket of docker or podman answers",
+            said="; ".join(silent) or "no socket of docker or podman is there",
         )
-    return found
+    return engine
 
 
 def engine_or_none(variables: Mapping[str, str] = os.environ) -> Engine | None:
     """None where nobody chose one and none answers at the usual sockets. One that was chosen must answer."""
-    chosen = next((name for name in _CHOSEN if variables.get(name)), None)
-    if chosen:
-        return _chosen(chosen, variables)
-    return next((engine for socket in usual_sockets(variables) if (engine := _answering(socket))), None)
+    return _search(variables)[0]
 
 
 def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:
@@ -49,6 +46,25 @@ def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:
     yield home / ".docker" / "run" / "docker.sock"
     yield Path("/run/podman/podman.sock")
     yield runtime / "podman" / "podman.sock"
+
+
+def _search(variables: Mapping[str, str]) -> tuple[Engine | None, list[str]]:
+    """The engine, and why the sockets that were there before it are none."""
+    chosen = next((name for name in _CHOSEN if variables.get(name)), None)
+    if chosen:
+        return _chosen(chosen, variables), []
+    silent = []
+    for socket in usual_sockets(variables):
+        engine = Engine(f"unix://{socket}")
+        try:
+            if not socket.is_socket():
+                continue
+            engine.answers()
+        except (EnvironmentFailed, OSError) as error:
+            silent.append(_why(socket, error))
+        else:
+            return engine, silent
+    return None, silent
 
 
 def _chosen(name: str, variables: Mapping[str, str]) -> Engine:
@@ -73,12 +89,7 @@ def _certificates(variables: Mapping[str, str]) -> Certificates | None:
     return Certificates(Path(folder))
 
 
-def _answering(socket: Path) -> Engine | None:
-    if not socket.is_socket():
-        return None
-    engine = Engine(f"unix://{socket}")
-    try:
-        engine.answers()
-    except EnvironmentFailed:
-        return None
-    return engine
+def _why(socket: Path, error: Exception) -> str:
+    if isinstance(error.__cause__ or error, PermissionError):
+        return f"{socket} is not for this user (join its group, such as `docker`)"
+    return f"{socket} does not answer"

@@ -1,12 +1,21 @@
 """The images of an engine: asked for, pulled, built, committed, removed."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import IO, Any
 
 from runyard.containers.contents import BuildContext
 from runyard.containers.failures import ImageInUse, Refused, build_failed, pull_failed
-from runyard.containers.records import ImageEntry, ImageFacts, image_entry, image_facts, with_algorithm
+from runyard.containers.records import (
+    PODMAN,
+    EngineFacts,
+    ImageEntry,
+    ImageFacts,
+    image_entry,
+    image_facts,
+    with_algorithm,
+)
 from runyard.containers.registries import RegistryCredentials, headers_for_builds, split_tag
 from runyard.containers.speaking import Lines, PullProgress, Say, error_of, events
 from runyard.containers.transport import Transport
@@ -22,8 +31,8 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,511}")
 
 
 class Images:
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, facts: Callable[[], EngineFacts]) -> None:
+        self._transport, self._facts = transport, facts
 
     def find(self, reference: str) -> ImageFacts | None:
         """By name or id, from what the engine has: no registry is asked."""
@@ -110,21 +119,22 @@ class Images:
         changes: tuple[str, ...] = (),
         message: str = "",
     ) -> ImageFacts:
-        """What the container changed, as a layer on top of its image. `changes` are lines of a Dockerfile. Of how the
-        container was started (command, variables, working folder) the image keeps only what `changes` say."""
+        """What the container changed, as a layer on top of its image. `changes` are lines of a Dockerfile. The image
+        keeps the container's variables and labels, but not its command."""
         repository, tag = split_tag(name)
-        query = {"container": container, "repo": repository, "tag": tag, "comment": message, "pause": False}
         settings = self._settings_of_its_image(container)
-        settings["Labels"] = {**(settings.get("Labels") or {}), **(labels or {})}
-        made = self._transport.ask(
-            "POST", "/commit", {**query, "changes": "\n".join(changes)}, settings, seconds=COMMIT_SECONDS
-        )
+        settings["Labels"] = dict(labels or {})
+        if self._facts().name == PODMAN:  # which takes them as lines only, and no comment
+            changes, message = (*_lines_of(settings), *changes), ""
+        query = {"container": container, "repo": repository, "tag": tag, "comment": message, "changes": changes}
+        made = self._transport.ask("POST", "/commit", query, settings, seconds=COMMIT_SECONDS)
         return self._there(with_algorithm(str(made["Id"])))
 
-    def import_archive(self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = ()) -> ImageFacts:
+    def import_archive(
+        self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = (), platform: str = DEFAULT_PLATFORM
+    ) -> ImageFacts:
         """An image of one layer: the files of a tar."""
-        repository, tag = split_tag(name)
-        query = {"fromSrc": "-", "repo": repository, "tag": tag, "changes": "\n".join(changes)}
+        query = {"fromSrc": "-", "repo": ":".join(split_tag(name)), "changes": changes, "platform": platform}
         headers = {"Content-Type": "application/x-tar"}
         with self._transport.opened(
             "POST", "/images/create", query, archive, seconds=SILENT_SECONDS, headers=headers
@@ -203,9 +213,25 @@ class Images:
             )
 
     def _settings_of_its_image(self, container: str) -> dict[str, Any]:
-        """Given with a commit, they are what the new image has: else it would be the container's own variables."""
+        """For a new image in place of the container's own; an empty list is one that was chosen."""
         image = self._transport.get(f"/containers/{container}/json")["Image"]
-        return dict(self._transport.get(f"/images/{image}/json").get("Config") or {})
+        known = self._transport.get(f"/images/{image}/json").get("Config") or {}
+        return {
+            "Entrypoint": known.get("Entrypoint") or [],
+            "Cmd": known.get("Cmd") or [],
+            "WorkingDir": known.get("WorkingDir") or "/",
+            "User": known.get("User") or "0",
+        }
+
+
+def _lines_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"ENTRYPOINT {json.dumps(settings['Entrypoint'])}",
+        f"CMD {json.dumps(settings['Cmd'])}",
+        f"WORKDIR {settings['WorkingDir']}",
+        f"USER {settings['User']}",
+        *(f'LABEL "{name}"="{value}"' for name, value in settings["Labels"].items()),
+    )
 
 
 def checked_reference(reference: str) -> str:

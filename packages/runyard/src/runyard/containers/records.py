@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
+DOCKER, PODMAN = "docker", "podman"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def engine_facts(version: Json, info: Json) -> EngineFacts:
     parts = [str(part.get("Name", "")) for part in version.get("Components") or ()]
     is_podman = any("podman" in part.lower() for part in parts)
     return EngineFacts(
-        name="podman" if is_podman else "docker",
+        name=PODMAN if is_podman else DOCKER,
         version=str(version.get("Version", "")),
         api=str(version.get("ApiVersion", "")),
         architecture=str(version.get("Arch", "")),

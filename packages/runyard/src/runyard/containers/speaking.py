@@ -1,6 +1,7 @@
 """An engine's words, as the lines of a log that stays of a bearable size whatever a build prints."""
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
@@ -11,6 +12,7 @@ LONGEST_LINE = 4096
 LOG_BYTES = 8 << 20
 LAST_LINES = 200
 _EVENT_BYTES = 4 << 20
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Lines:
@@ -44,7 +46,7 @@ class Lines:
             self._say(self._last.popleft())
 
     def _line(self, line: str) -> None:
-        shown = line.rstrip("\r")[:LONGEST_LINE]
+        shown = _COLOURS.sub("", line).rstrip("\r")[:LONGEST_LINE]
         if self._left > 0:
             self._left -= len(shown) + 1
             self._say(shown)

@@ -92,7 +92,7 @@ class Transport:
         asked = f"{method} {path}"
         try:
             answer = _exchange(connection, method, _target(path, query), body, dict(headers or {}))
-            if answer.status >= 400:
+            if answer.status >= 300:
                 raise refused(asked, answer.status, _message(answer.read(1 << 20)))
             yield answer
         except (OSError, http.client.HTTPException) as error:
@@ -136,10 +136,13 @@ def checked_address(address: str) -> SplitResult:
 
 def _target(path: str, query: Query | None) -> str:
     given = {name: _queried(value) for name, value in (query or {}).items() if value not in (None, "")}
-    return f"/{API}{quote(path)}" + (f"?{urlencode(given)}" if given else "")
+    return f"/{API}{quote(path)}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
 
-def _queried(value: Any) -> str:
+def _queried(value: Any) -> str | tuple[str, ...]:
+    """A tuple stands for a parameter that is given several times."""
+    if isinstance(value, tuple):
+        return value
     if isinstance(value, bool):
         return "1" if value else "0"
     return value if isinstance(value, str) else json.dumps(value)
