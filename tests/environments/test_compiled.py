@@ -13,6 +13,7 @@ import pytest
 from runyard.environments.cache import list_built
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.lockfile import Lock
 from runyard.environments.uv import MadeElsewhere, UvEnvironments
 from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
@@ -61,7 +62,7 @@ def test_horovod_is_compiled_against_the_framework_once_and_then_taken_from_the_
     assert any(line.startswith(BUILDING) for line in said)
     assert any(line.startswith("Built horovod==0.16.1 against tensorflow==1.13.2 in ") for line in said)
     assert _against(first.python) == "1.13.2"
-    assert "horovod==0.16.1" in first.lock.splitlines()
+    assert "horovod==0.16.1" in Lock.parse(first.lock).versions
     add_wheel(wheels, "extra", "1.0")
     with_extra = replace(SPEC, requirements=(*SPEC.requirements, "extra"))
     assert _makes(environments, with_extra) == ("1.13.2", False)
@@ -88,7 +89,7 @@ def test_another_open_mpi_has_its_own_wheel_and_a_patch_of_it_has_not(environmen
 def test_the_release_that_the_user_names_is_built(environments, wheels, asked):
     add_horovod(wheels, "0.19.5")
     built = environments.ensure(replace(SPEC, builds=(asked,)), _unheard)
-    assert "horovod==0.19.5" in built.lock.splitlines()
+    assert "horovod==0.19.5" in Lock.parse(built.lock).versions
     assert _against(built.python) == "1.13.2"
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.indexes import index_options, pip_variables, uv_variables
+from runyard.environments.indexes import pip_variables, uv_options, uv_variables
 
 
 @pytest.fixture
@@ -14,35 +14,45 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_settings_of_pip_are_told_to_uv(home):
-    options = index_options(home)
-    assert options[options.index("--find-links") + 1] == "/wheels"
-    assert options[options.index("--default-index") + 1] == "https://index.example/simple"
+    told = uv_variables(home)
+    assert told["UV_FIND_LINKS"] == "/wheels"
+    assert told["UV_DEFAULT_INDEX"] == "https://index.example/simple"
 
 
 def test_variables_of_pip_win_over_its_files(home):
-    options = index_options({**home, "PIP_FIND_LINKS": "/mine /yours"})
-    assert [options[at + 1] for at, option in enumerate(options) if option == "--find-links"] == ["/mine", "/yours"]
+    assert uv_variables({**home, "PIP_FIND_LINKS": "/mine /yours"})["UV_FIND_LINKS"] == "/mine,/yours"
 
 
 def test_all_indexes_are_looked_at_when_there_are_several(home):
-    options = index_options({**home, "PIP_EXTRA_INDEX_URL": "https://more.example/simple"})
-    assert options[-4:] == ["--index", "https://more.example/simple", "--index-strategy", "unsafe-best-match"]
+    told = uv_variables({**home, "PIP_EXTRA_INDEX_URL": "https://more.example/simple"})
+    assert told["UV_INDEX"] == "https://more.example/simple"
+    assert told["UV_INDEX_STRATEGY"] == "unsafe-best-match"
 
 
 @pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"])
 def test_a_choice_made_for_uv_itself_wins(home, name):
-    assert "--default-index" not in index_options({**home, name: "https://uv.example/simple"})
-    assert uv_variables({**home, name: "https://uv.example/simple"})[name] == "https://uv.example/simple"
+    told = uv_variables({**home, name: "https://uv.example/simple"})
+    assert told[name] == "https://uv.example/simple"
+    assert "https://index.example/simple" not in told.values()
 
 
 def test_a_host_that_pip_trusts_is_trusted_by_uv(home):
-    options = index_options({**home, "PIP_TRUSTED_HOST": "index.example"})
-    assert options[2:4] == ["--allow-insecure-host", "index.example"]
+    assert uv_variables({**home, "PIP_TRUSTED_HOST": "index.example"})["UV_INSECURE_HOST"] == "index.example"
 
 
 def test_a_damaged_pip_configuration_is_passed_over(home):
     Path(home["HOME"], ".config/pip/pip.conf").write_text("find-links = [global")
-    assert "--default-index" not in index_options(home)
+    assert "UV_DEFAULT_INDEX" not in uv_variables(home)
+
+
+def test_a_submitter_without_index_has_none_of_uv_either(home):
+    assert uv_options({**home, "PIP_NO_INDEX": "1"}) == ["--no-index"]
+    assert uv_options(home) == []
+
+
+@pytest.mark.parametrize("name", ["UV_CONSTRAINT", "UV_OVERRIDE", "UV_EXCLUDE_NEWER", "UV_PRERELEASE", "UV_NO_BINARY"])
+def test_no_variable_changes_what_is_in_an_environment_that_others_share(home, name):
+    assert name not in uv_variables({**home, name: "something"})
 
 
 def test_only_the_variables_of_the_submitter_reach_uv(monkeypatch):

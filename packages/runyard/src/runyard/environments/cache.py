@@ -1,14 +1,20 @@
-import json
 import os
-from collections.abc import Collection
+import shutil
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from runyard.environments.durable import locked_if_free
+from runyard.environments.durable import locked_if_free, write_beside
 from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.lockfile import Lock
 
 NOT_ENVIRONMENTS = frozenset({"locks", "wheels"})
+LIMIT_VARIABLE = "RUNYARD_ENVIRONMENTS_BYTES"
+MOST_BYTES = 100 * 10**9
+MOST_OF_DISK = 0.5
+SIZE_FILE = ".size"
 
 
 @dataclass(frozen=True)
@@ -20,23 +26,33 @@ class CachedEnvironment:
     packages: tuple[str, ...]
     """name==version, as locked."""
     in_use: bool
+    image: str = ""
+    """The id of the container image that it lies in; "" for a virtual environment."""
 
 
 def list_built(root: Path) -> list[CachedEnvironment]:
     """The finished environments below `root`, least recently used first."""
     found = []
     for folder in _folders(root):
+        facts = folder.facts()
         try:
             used = folder.ready.stat().st_mtime
-            facts = json.loads(folder.ready.read_bytes())
-        except (OSError, ValueError):
+        except OSError:
+            continue
+        if facts is None:
             continue
         with locked_if_free(folder.use_lock) as free:
             in_use = not free
-        packages = tuple(line for line in facts["lock"].splitlines() if "==" in line)
-        last_used_at = datetime.fromtimestamp(used, UTC)
         found.append(
-            CachedEnvironment(folder.key, _size(folder.path), last_used_at, facts["version"], packages, in_use)
+            CachedEnvironment(
+                key=folder.key,
+                bytes=_size(folder.path) + int(facts.image.get("bytes", 0)),
+                last_used_at=datetime.fromtimestamp(used, UTC),
+                python=facts.version,
+                packages=Lock.parse(facts.whole_lock).versions,
+                in_use=in_use,
+                image=str(facts.image.get("id", "")),
+            )
         )
     return sorted(found, key=lambda environment: environment.last_used_at)
 
@@ -57,19 +73,62 @@ def prune(
     spared = set(wanted) | {environment.key for environment in built[max(0, len(built) - keep) :]}
     spared |= {environment.key for environment in built if moment - environment.last_used_at < older_than}
     return [
-        folder.key for folder in _folders(root) if folder.key not in spared and _removed(folder, moment - older_than)
+        folder.key
+        for folder in _folders(root)
+        if folder.key not in spared and _removed(folder, (moment - older_than).timestamp())
     ]
 
 
-def _removed(folder: EnvironmentFolder, used_before: datetime) -> bool:
+def size_limit(root: Path, variables: Mapping[str, str] = os.environ) -> int:
+    """How many bytes the environments may take: as set, else half of the disk and no more than 100 GB."""
+    with suppress(ValueError):
+        return max(0, int(variables.get(LIMIT_VARIABLE, "")))
+    return min(MOST_BYTES, int(shutil.disk_usage(root).total * MOST_OF_DISK))
+
+
+def trim(root: Path, limit: int, spared: Collection[str] = ()) -> list[str]:
+    """Remove the least recently used environments until the rest take no more than `limit` bytes; never one that is
+    held, being built or `spared`. Takes a moment where nothing is to be removed: sizes are counted once."""
+    ready = sorted((found for folder in _folders(root) if (found := _last_use(folder))), key=lambda pair: pair[0])
+    total = sum(_known_size(folder) for _, folder in ready)
+    removed = []
+    for used, folder in ready:
+        if total <= limit:
+            break
+        size = _known_size(folder)
+        if folder.key not in spared and _removed(folder, used):
+            total -= size
+            removed.append(folder.key)
+    return removed
+
+
+def _removed(folder: EnvironmentFolder, last_used: float) -> bool:
     with locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as unused:
         if not (unbuilt and unused):
             return False
         # It may have been found by a run since it was listed.
-        if folder.ready.exists() and folder.ready.stat().st_mtime > used_before.timestamp():
+        if folder.ready.exists() and folder.ready.stat().st_mtime > last_used:
             return False
         folder.remove()
         return True
+
+
+def _last_use(folder: EnvironmentFolder) -> tuple[float, EnvironmentFolder] | None:
+    try:
+        return folder.ready.stat().st_mtime, folder
+    except OSError:
+        return None
+
+
+def _known_size(folder: EnvironmentFolder) -> int:
+    file = folder.path / SIZE_FILE
+    with suppress(OSError, ValueError):
+        return int(file.read_bytes())
+    facts = folder.facts()
+    size = _size(folder.path) + int(facts.image.get("bytes", 0) if facts else 0)
+    with suppress(OSError):  # one that is removed just now, or a full disk
+        write_beside(file, str(size).encode())
+    return size
 
 
 def _folders(root: Path) -> list[EnvironmentFolder]:
@@ -86,5 +145,6 @@ def _size(path: Path) -> int:
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
-            total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            with suppress(OSError):  # it may be removed just now
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total

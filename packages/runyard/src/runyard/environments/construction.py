@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from runyard.environments.compiled import Bring, CompiledWheels
 from runyard.environments.durable import write_beside
@@ -7,13 +8,21 @@ from runyard.environments.folder import EnvironmentFolder
 from runyard.environments.installer import Uv
 from runyard.environments.interpreters import Interpreter
 from runyard.environments.library_links import link_libraries
+from runyard.environments.lockfile import Lock
 from runyard.environments.programs import Say
+from runyard.environments.sources import Sources
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.source_builds import Unsuited, source_build
 from runyard.ports.environments import BuiltEnvironment
 
-LOCK_HEADER = "# python "
+NOT_AS_LOCKED = (
+    "The environment is to be made again exactly as it was locked. Where that cannot be any more, submit the "
+    "definition anew instead of running it again: then its packages are resolved afresh."
+)
+# Files that are other than the locked ones must not be taken quietly.
+NOT_MENDED_BY_RESOLVING = (Cause.CHECKSUM, Cause.DISK_FULL, Cause.KILLED)
 
 
 @dataclass(frozen=True)
@@ -23,79 +32,97 @@ class Construction:
     folder: EnvironmentFolder
     spec: EnvironmentSpec
     interpreter: Interpreter
-    variables: Mapping[str, str]
-    wheels: CompiledWheels
+    sources: Sources
     bring: Bring
     held: int
     say: Say
 
-    def make(self, given_lock: str | None = None) -> BuiltEnvironment:
-        """Of the lock that is given, else as it was locked before, while that can be had; else resolved anew. What
-        fails leaves no environment behind."""
+    def make(self, given: Lock | None = None) -> BuiltEnvironment:
+        """Of the lock that is given, else as it was locked before, while that can be had; else resolved anew. A locked
+        spec is never resolved anew. What fails leaves no environment behind."""
         try:
-            uv = Uv(self.variables, self.folder.fresh_scratch(), self.held)
-            if given_lock is not None:
-                self._keep(given_lock)
-            lock = self._fill_as_before(uv)
-            if lock is None:
-                lock = self._keep(uv.resolve(self.spec, self.interpreter, self.say))
-                self._fill(uv, lock)
-            compiled = self._add_compiled(uv, lock)
-            self.folder.adopt_scripts(self.interpreter)
-            paths = link_libraries(self.folder.path, self.spec.library_links, self.variables)
-            return self.folder.finish(lock, self.interpreter, compiled=compiled, path_variables=paths)
+            scratch = self.folder.fresh_scratch()
+            with self.sources.laid_out(scratch) as variables:
+                uv = self._uv(variables, scratch)
+                lock = self._filled(uv, given)
+                compiled = self._add_compiled(uv, lock, variables)
+                self.folder.adopt_scripts(self.interpreter)
+                paths = link_libraries(self.folder.path, self.spec.library_links, variables)
+            return self.folder.finish(self._of_here(lock), compiled=compiled, path_variables=paths)
         except (OSError, EnvironmentFailed):
             self.folder.remove()
             raise
         finally:
             self.folder.remove_scratch()
 
-    def _keep(self, lock: str) -> str:
-        write_beside(self.folder.lock, f"{LOCK_HEADER}{self.interpreter.minor}\n{lock}".encode())
+    def _uv(self, variables: Mapping[str, str], scratch: Path) -> Uv:
+        return Uv(variables, scratch, self.held)
+
+    def _filled(self, uv: Uv, given: Lock | None) -> Lock:
+        if self.spec.locked:
+            lock = Lock.parse(self.spec.locked)
+            try:
+                self._fill(uv, lock)
+            except EnvironmentFailed as failure:
+                raise EnvironmentFailed(failure.problem, hint=NOT_AS_LOCKED, **failure.facts) from failure
+            return lock
+        before = given or self._locked_before()
+        if before is not None:
+            try:
+                self._fill(uv, before)
+            except EnvironmentFailed as failure:
+                if failure.facts.get("cause") in NOT_MENDED_BY_RESOLVING:
+                    raise
+                self.say("The versions that this environment had before cannot be installed any more; resolving anew.")
+            else:
+                return self._keep(before)
+        lock = self._keep(Lock(uv.resolve(self.spec, self.interpreter, self.say)))
+        self._fill(uv, lock)
         return lock
 
-    def _fill_as_before(self, uv: Uv) -> str | None:
-        """Install what the spec was resolved to before; None when it never was or that cannot be had any more."""
+    def _of_here(self, lock: Lock) -> Lock:
+        return lock.made_here(str(self.interpreter))
+
+    def _keep(self, lock: Lock) -> Lock:
+        lock = self._of_here(lock)
+        write_beside(self.folder.lock, lock.text().encode())
+        return lock
+
+    def _locked_before(self) -> Lock | None:
+        """What the spec was resolved to before, on such a machine; None when it never was."""
         try:
-            header, _, lock = self.folder.lock.read_text(encoding="utf-8").partition("\n")
+            lock = Lock.parse(self.folder.lock.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
             return None
-        if header != LOCK_HEADER + self.interpreter.minor:
-            return None
-        try:
-            self._fill(uv, lock)
-        except EnvironmentFailed:
-            self.say("The versions that this environment had before cannot be installed any more; resolving anew.")
-            return None
-        return lock
+        return lock if lock.is_for(str(self.interpreter)) else None
 
-    def _fill(self, uv: Uv, lock: str) -> None:
+    def _fill(self, uv: Uv, lock: Lock) -> None:
         """From uv's cache alone where it has everything, which asks no index; else afresh from the indexes."""
         self.folder.make(self.interpreter)
-        if not lock.strip():
+        if not lock.packages.strip():
             return
         into, heard = self.folder.path, list[str]()
         try:
-            uv.install(lock, self.spec, into, self.interpreter, heard.append, offline=True)
+            uv.install(lock.packages, self.spec, into, self.interpreter, heard.append, offline=True)
         except EnvironmentFailed:
             # What it left half installed would pass for installed.
             self.folder.make(self.interpreter)
-            uv.install(lock, self.spec, into, self.interpreter, self.say, offline=False)
+            uv.install(lock.packages, self.spec, into, self.interpreter, self.say, offline=False)
         else:
             for line in heard:
                 self.say(line)
 
-    def _add_compiled(self, uv: Uv, lock: str) -> dict[str, str]:
+    def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
         """Requirements by the keys of the wheels that were installed for them."""
         compiled: dict[str, str] = {}
+        wheels = CompiledWheels(self.folder.path.parent, variables)
         options = [line for line in self.spec.requirements if line.startswith("-")]
-        exact = [uv.exact(asked, self.spec, self.interpreter) for asked in self.spec.builds]
-        for requirement in filter(None, exact):
-            build = source_build(requirement, lock)
+        for requirement in self._to_compile(uv):
+            build = source_build(requirement, "\n".join(lock.versions))
             if isinstance(build, Unsuited):
                 self.say(build.why)
                 continue
-            with self.wheels.ensure(
+            with wheels.ensure(
                 build,
                 self.folder.python,
                 self.interpreter,
@@ -107,3 +134,9 @@ class Construction:
                 uv.install_wheel(wheel.path, self.spec, self.folder.path, self.interpreter, self.say)
             compiled[wheel.key] = build.requirement
         return compiled
+
+    def _to_compile(self, uv: Uv) -> list[str]:
+        if self.spec.locked:
+            return list(Lock.parse(self.spec.locked).compiled)
+        exact = [uv.exact(asked, self.spec, self.interpreter) for asked in self.spec.builds]
+        return list(filter(None, exact))

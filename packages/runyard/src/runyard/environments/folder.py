@@ -3,24 +3,27 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from runyard.environments.durable import write_beside
 from runyard.environments.interpreters import Interpreter
+from runyard.environments.lockfile import Lock
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment
 
 FORMAT = 1
 LONGEST_SHEBANG = 127
+KNOWN_LATER = ("builds", "library_links", "conda", "image", "sources", "locked")
+"""Parts of a spec that make no difference to its key where they are empty: keys of before stay what they were."""
 
 
 def key_of(spec: EnvironmentSpec) -> str:
     """Equal for specs that ask for the same, whatever was noted about them."""
     asked: dict[str, Any] = {**asdict(spec), "format": FORMAT}
     del asked["notes"], asked["python_instead"]
-    for later in ("builds", "library_links", "conda", "image", "sources", "locked"):  # keys made before these were known stay what they were
+    for later in KNOWN_LATER:
         if not asked[later]:
             del asked[later]
     for name in ("requirements", "constraints", "build_constraints", "preferences"):
@@ -33,16 +36,24 @@ class Facts:
     """What is written beside a finished environment."""
 
     lock: str
-    """What came from the indexes."""
+    """The text of its `Lock`; before there was a format, the packages alone."""
     version: str
     python_mtime: int
     compiled: Mapping[str, str] = field(default_factory=dict)
     """Requirements by the keys of the wheels that were compiled for them."""
     path_variables: Mapping[str, str] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
+    """Of an environment in a container image: what is known of that, its "id" and "bytes" among it."""
 
     @property
     def python_minor(self) -> str:
         return ".".join(self.version.split(".")[:2])
+
+    @property
+    def whole_lock(self) -> str:
+        if self.lock.startswith("# "):
+            return self.lock
+        return replace(Lock.parse(self.lock), python=self.version, compiled=tuple(self.compiled.values())).text()
 
 
 class EnvironmentFolder:
@@ -118,12 +129,11 @@ class EnvironmentFolder:
                 script.write_bytes(self._shebang() + rest)
                 script.chmod(mode)
 
-    def finish(
-        self, lock: str, interpreter: Interpreter, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]
-    ) -> BuiltEnvironment:
+    def finish(self, lock: Lock, *, compiled: Mapping[str, str], path_variables: Mapping[str, str]) -> BuiltEnvironment:
         """It can be found from now on. `compiled` are requirements by the keys of their wheels."""
+        whole = replace(lock, compiled=tuple(compiled.values())).text()
         made = os.stat(self.python).st_mtime_ns
-        facts = Facts(lock, str(interpreter), made, dict(compiled), dict(path_variables))
+        facts = Facts(whole, lock.python, made, dict(compiled), dict(path_variables))
         # One fsync commits the links made before it as well on a journaling file system; the packages' bytes
         # have lain in the package cache before.
         write_beside(self.ready, json.dumps(vars(facts)).encode(), durable=True)
@@ -136,8 +146,7 @@ class EnvironmentFolder:
             shutil.rmtree(self.path)
 
     def _built(self, facts: "Facts") -> BuiltEnvironment:
-        lock = facts.lock + "".join(f"{line}\n" for line in facts.compiled.values())
-        return BuiltEnvironment(self.key, self.python, lock, facts.path_variables)
+        return BuiltEnvironment(self.key, self.python, facts.whole_lock, facts.path_variables)
 
     def _shebang(self) -> bytes:
         python = os.fsencode(self.python)

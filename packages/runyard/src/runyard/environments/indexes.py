@@ -11,22 +11,51 @@ PASSED_ON = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     "RUNYARD_PART",  # by which a supervisor finds what a killed one was building
 )  # fmt: skip
+# Others, such as UV_CONSTRAINT, would change what is in an environment that is shared with those who have not set them.
+UV_PASSED_ON = (
+    "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INDEX_STRATEGY", "UV_FIND_LINKS",
+    "UV_CACHE_DIR", "UV_LINK_MODE", "UV_CONFIG_FILE", "UV_NO_CONFIG", "UV_OFFLINE", "UV_INSECURE_HOST", "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS", "UV_KEYRING_PROVIDER", "UV_HTTP_TIMEOUT", "UV_HTTP_CONNECT_TIMEOUT", "UV_HTTP_RETRIES",
+    "UV_REQUEST_TIMEOUT", "UV_CONCURRENT_DOWNLOADS", "UV_CONCURRENT_BUILDS", "UV_CONCURRENT_INSTALLS",
+    "UV_LOCK_TIMEOUT", "UV_CREDENTIALS_DIR",
+)  # fmt: skip
+UV_INDEX_LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 UV_TO_PIP = {
     "PIP_INDEX_URL": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     "PIP_EXTRA_INDEX_URL": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
     "PIP_FIND_LINKS": ("UV_FIND_LINKS",),
     "PIP_NO_INDEX": ("UV_NO_INDEX",),
 }
+# pip looks at all of its indexes and takes the best version; uv stops at the first that has the name.
+ALL_INDEXES = "unsafe-best-match"
 UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
 
 
 def uv_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that uv runs with: the submitter's, and no other."""
-    kept = {name: value for name, value in variables.items() if name in PASSED_ON or name.startswith("UV_")}
-    certificate = variables.get("PIP_CERT") or pip_settings(variables).get("cert")
+    """All that uv runs with: the submitter's variables, the indexes and wheel folders that pip would use among them.
+    uv's own variables win. An address may hold a password, which a command line would show to everybody."""
+    kept = {
+        name: value
+        for name, value in variables.items()
+        if name in PASSED_ON or name in UV_PASSED_ON or UV_INDEX_LOGIN.fullmatch(name)
+    }
+    pip = pip_settings(variables)
+    certificate = pip.get("cert")
     if certificate and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & kept.keys():
         kept["SSL_CERT_FILE"] = certificate
+    if pip.get("find-links"):
+        kept.setdefault("UV_FIND_LINKS", ",".join(pip["find-links"].split()))
+    if pip.get("trusted-host"):
+        kept.setdefault("UV_INSECURE_HOST", " ".join(pip["trusted-host"].split()))
+    if not _chose_for_uv(variables):
+        kept |= _indexes_of(pip)
     return {**kept, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+
+
+def uv_options(variables: Mapping[str, str]) -> list[str]:
+    """What uv takes no variable for."""
+    no_index = pip_settings(variables).get("no-index", "").lower() in ("1", "true", "yes", "on")
+    return ["--no-index"] if no_index and not _chose_for_uv(variables) else []
 
 
 def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
@@ -39,29 +68,9 @@ def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
             kept[theirs] = re.sub(r"(^|\s)[\w-]+=(?=http)", r"\1", given.replace(",", " "))
     if variables.get("SSL_CERT_FILE"):
         kept.setdefault("PIP_CERT", variables["SSL_CERT_FILE"])
+    if variables.get("UV_OFFLINE"):
+        kept["PIP_NO_INDEX"] = "1"
     return {**kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONUNBUFFERED": "1"}
-
-
-def index_options(variables: Mapping[str, str]) -> list[str]:
-    """uv options for the indexes and wheel folders that pip would use. uv's own variables win."""
-    settings = pip_settings(variables)
-    options: list[str] = []
-    if "UV_FIND_LINKS" not in variables:
-        for place in settings.get("find-links", "").split():
-            options += ["--find-links", place]
-    for host in settings.get("trusted-host", "").split():
-        options += ["--allow-insecure-host", host]
-    if any(name in variables for name in UV_CHOOSES_INDEX):
-        return options
-    if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        return [*options, "--no-index"]
-    if settings.get("index-url"):
-        options += ["--default-index", settings["index-url"]]
-    extra = settings.get("extra-index-url", "").split()
-    for place in extra:
-        options += ["--index", place]
-    # pip looks at all of its indexes and takes the best version; uv stops at the first that has the name.
-    return [*options, *(["--index-strategy", "unsafe-best-match"] if extra else [])]
 
 
 def pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +89,16 @@ def pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
         if name.startswith("PIP_") and value:
             settings[name[4:].lower().replace("_", "-")] = value
     return settings
+
+
+def _chose_for_uv(variables: Mapping[str, str]) -> bool:
+    return any(name in variables for name in UV_CHOOSES_INDEX)
+
+
+def _indexes_of(pip: Mapping[str, str]) -> dict[str, str]:
+    told = {"UV_DEFAULT_INDEX": pip["index-url"]} if pip.get("index-url") else {}
+    extra = " ".join(pip.get("extra-index-url", "").split())
+    return {**told, "UV_INDEX": extra, "UV_INDEX_STRATEGY": ALL_INDEXES} if extra else told
 
 
 def _pip_files(variables: Mapping[str, str]) -> list[Path]:

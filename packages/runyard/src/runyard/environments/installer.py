@@ -6,10 +6,11 @@ from functools import cached_property
 from pathlib import Path
 
 from runyard.environments.failures import failed
-from runyard.environments.indexes import index_options, uv_variables
+from runyard.environments.indexes import uv_options, uv_variables
 from runyard.environments.interpreters import Interpreter
-from runyard.environments.programs import Say, run_saying
+from runyard.environments.programs import RunProgram, Say, run_saying
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import requirement_name
 
@@ -20,13 +21,16 @@ class Uv:
     """The uv program, run with the submitter's variables and pip's choice of indexes.
 
     `scratch` is a folder for its input, this builder's alone. The lock with the descriptor `held` stays taken while
-    uv lives, even if we are killed: nobody else touches what it still writes to.
+    uv lives, even if we are killed: nobody else touches what it still writes to. `run` starts it, here or elsewhere.
     """
 
-    def __init__(self, variables: Mapping[str, str], scratch: Path, held: int) -> None:
+    def __init__(
+        self, variables: Mapping[str, str], scratch: Path, held: int, run: RunProgram = run_saying
+    ) -> None:
         self._variables = variables
         self._scratch = scratch
         self._held = held
+        self._run_program = run
 
     def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
         """Exact versions, one a line, of everything the spec needs. EnvironmentFailed quotes uv."""
@@ -88,7 +92,7 @@ class Uv:
         lock = self._scratch / "resolved.txt"
         lock.unlink(missing_ok=True)  # uv would prefer the versions it names
         command = ["pip", "compile", "--python", interpreter.path, "--no-header", "--no-annotate", "--quiet"]
-        command += [] if deps else ["--no-deps"]
+        command += ["--generate-hashes"] if deps else ["--no-deps"]
         command += self._listed("--constraints", spec.constraints)
         command += self._listed("--build-constraints", spec.build_constraints)
         command += ["-o", str(lock), self._written("requirements.txt", "\n".join([*choice, *spec.requirements, ""]))]
@@ -97,11 +101,16 @@ class Uv:
 
     def _run(self, doing: str, command: Sequence[str], spec: EnvironmentSpec, say: Say) -> None:
         """Run uv to its end; its lines go to `say` as they come."""
-        command = [self._program, *command, *self._index_options]
+        command = [self._program, *command, *uv_options(self._variables)]
         try:
-            spoken = run_saying(command, say, env=self._environment, cwd=self._scratch, held=[self._held])
+            spoken = self._run_program(command, say, env=self._environment, cwd=self._scratch, held=[self._held])
         except OSError as error:
-            raise EnvironmentFailed(f"uv could not be started: {error}.", hint="Install it: pip install uv") from error
+            raise EnvironmentFailed(
+                f"uv could not be started: {error}.",
+                hint="Install it: pip install uv",
+                cause=Cause.UNKNOWN,
+                said=str(error),
+            ) from error
         if spoken.exit_code:
             raise failed(doing, spoken.words, spec)
 
@@ -121,10 +130,6 @@ class Uv:
     @cached_property
     def _environment(self) -> dict[str, str]:
         return uv_variables(self._variables)
-
-    @cached_property
-    def _index_options(self) -> list[str]:
-        return index_options(self._variables)
 
 
 def _left_out(taken: Sequence[str], best: Sequence[str]) -> str:

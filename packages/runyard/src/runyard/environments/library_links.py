@@ -7,6 +7,7 @@ from pathlib import Path
 
 from runyard.environments.toolchain import INSTALL_MPI
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 
 FOLDER = "lib/old-names"
 ASKED_SECONDS = 20
@@ -22,7 +23,8 @@ def link_libraries(environment: Path, links: Sequence[Sequence[str]], variables:
     for old_name, library in links:
         found = _find(library, variables)
         if found is None:
-            raise EnvironmentFailed(f"The library {library} is not on this machine.", hint=INSTALL_MPI)
+            problem = f"The library {library} is not on this machine."
+            raise EnvironmentFailed(problem, hint=INSTALL_MPI, cause=Cause.HEADER_MISSING, said=problem)
         os.symlink(found, folder / old_name)
     return {"LD_LIBRARY_PATH": str(folder)}
 

@@ -5,22 +5,33 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runyard.environments.failures import QUOTED_LINES, disk_filled
+from runyard.environments.failures import failed
 from runyard.environments.indexes import pip_variables
-from runyard.environments.programs import Say, run_saying
+from runyard.environments.programs import RunProgram, Say, run_saying
 from runyard.environments.toolchain import compilers_at_once
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.plan import EnvironmentSpec
 from runyard.planning.source_builds import SourceBuild
 
 
 class Pip:
     """The pip of an environment, run with the submitter's choice of indexes.
 
-    `scratch` is a folder of this builder's alone. Locks of the descriptors `held` stay taken while pip lives.
+    `scratch` is a folder of this builder's alone. Locks of the descriptors `held` stay taken while pip lives. `run`
+    starts it, here or elsewhere.
     """
 
-    def __init__(self, python: Path, variables: Mapping[str, str], scratch: Path, held: Sequence[int]) -> None:
+    def __init__(
+        self,
+        python: Path,
+        variables: Mapping[str, str],
+        scratch: Path,
+        held: Sequence[int],
+        run: RunProgram = run_saying,
+    ) -> None:
         self._python, self._variables, self._scratch, self._held = python, variables, scratch, held
+        self._run_program = run
 
     def build_wheel(self, build: SourceBuild, options: Sequence[str], say: Say) -> Path:
         """The wheel of a source package, compiled against what the environment holds. EnvironmentFailed quotes the
@@ -53,7 +64,7 @@ class Pip:
 
     def _run(self, build: SourceBuild, doing: str, command: Sequence[str], say: Say) -> None:
         try:
-            spoken = run_saying(
+            spoken = self._run_program(
                 [str(self._python), "-m", "pip", *command],
                 say,
                 env=self._environment(build),
@@ -61,9 +72,11 @@ class Pip:
                 held=self._held,
             )
         except OSError as error:
-            raise EnvironmentFailed(f"The environment's pip could not be started: {error}.") from error
+            raise EnvironmentFailed(
+                f"The environment's pip could not be started: {error}.", cause=Cause.UNKNOWN, said=str(error)
+            ) from error
         if spoken.exit_code:
-            raise _failed(doing, spoken.words)
+            raise failed(doing, spoken.words, EnvironmentSpec(requirements=(build.requirement,)), "pip")
 
     def _environment(self, build: SourceBuild) -> dict[str, str]:
         temporary = self._scratch / "tmp"
@@ -101,11 +114,3 @@ def _edit(file: Path, old: str, new: str, say: Say) -> None:
     if old in text:
         say(f"{file.name}: '{old}' becomes '{new}'.")
         file.write_text(text.replace(old, new), encoding="utf-8")
-
-
-def _failed(doing: str, words: Sequence[str]) -> EnvironmentFailed:
-    said = "\n".join(line for line in words[-QUOTED_LINES:] if line.strip())
-    return disk_filled(doing, "\n".join(words), said) or EnvironmentFailed(
-        f"The environment could not be made: {doing} failed. The last lines:\n{said}",
-        hint="The build log has all of it. Another version of it, or of the framework it is built against, may do.",
-    )

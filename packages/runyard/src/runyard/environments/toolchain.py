@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from runyard.environments.interpreters import Interpreter
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 
 GIGABYTES_A_COMPILER = 1.5
 ANSWER_SECONDS = 20
@@ -25,7 +26,7 @@ def open_mpi_version(variables: Mapping[str, str], what: str) -> str:
     """Major and minor of the Open MPI on the submitter's PATH. EnvironmentFailed says what to install for `what`."""
     launcher = _find("mpirun", variables)
     if launcher is None:
-        raise EnvironmentFailed(f"{what} needs Open MPI, and there is no mpirun on PATH.", hint=INSTALL_MPI)
+        raise _lacking(f"{what} needs Open MPI, and there is no mpirun on PATH.", INSTALL_MPI)
     try:
         told = subprocess.run(
             [launcher, "--version"],
@@ -37,27 +38,31 @@ def open_mpi_version(variables: Mapping[str, str], what: str) -> str:
             stdin=subprocess.DEVNULL,
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFailed(f"{what} needs Open MPI, and {launcher} fails: {error}.", hint=INSTALL_MPI) from error
+        raise _lacking(f"{what} needs Open MPI, and {launcher} fails: {error}.", INSTALL_MPI) from error
     found = re.search(r"Open MPI\) (\d+\.\d+)", told)
     if found is None:
         said = told.strip().partition("\n")[0] or "nothing"
-        raise EnvironmentFailed(f"{what} needs Open MPI, and {launcher} is another one: {said!r}.", hint=INSTALL_MPI)
+        raise _lacking(f"{what} needs Open MPI, and {launcher} is another one: {said!r}.", INSTALL_MPI)
     return found.group(1)
 
 
 def require_compilers(what: str, interpreter: Interpreter, variables: Mapping[str, str], *, mpi: bool) -> None:
     """EnvironmentFailed, saying what to install, where something that `what` is compiled with is missing."""
     if _find("g++", variables) is None:
-        raise EnvironmentFailed(f"{what} must be compiled, and there is no g++ on PATH.", hint=INSTALL_COMPILER)
+        raise _lacking(f"{what} must be compiled, and there is no g++ on PATH.", INSTALL_COMPILER)
     if mpi and _find("mpicxx", variables) is None:
-        raise EnvironmentFailed(
-            f"{what} must be compiled against MPI, and there is no mpicxx on PATH.", hint=INSTALL_MPI
-        )
+        raise _lacking(f"{what} must be compiled against MPI, and there is no mpicxx on PATH.", INSTALL_MPI)
     if not interpreter.has_headers:
         raise EnvironmentFailed(
             f"{what} must be compiled, and Python {interpreter} at {interpreter.path} has no header files (Python.h).",
             hint=f"Install them, for example `apt install python{interpreter.minor}-dev`; then submit again.",
+            cause=Cause.HEADER_MISSING,
+            said=f"Python.h is not beside {interpreter.path}",
         )
+
+
+def _lacking(problem: str, hint: str) -> EnvironmentFailed:
+    return EnvironmentFailed(problem, hint=hint, cause=Cause.COMPILER_MISSING, said=problem)
 
 
 def compilers_at_once() -> int:

@@ -1,16 +1,23 @@
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runyard.environments.compiled import Bring, CompiledWheels, never
+from runyard.environments.conda.choosing import conda_for
+from runyard.environments.conda.construction import CondaConstruction
 from runyard.environments.construction import Construction
 from runyard.environments.durable import locked, shared
+from runyard.environments.failures import not_written
 from runyard.environments.folder import EnvironmentFolder, key_of
-from runyard.environments.interpreters import choose, discover
+from runyard.environments.lockfile import Lock
 from runyard.environments.programs import Say
+from runyard.environments.python_downloads import obtain
+from runyard.environments.sources import Sources
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
@@ -28,38 +35,38 @@ class UvEnvironments:
     """Environments under one folder, made by uv; an `EnvironmentBuilder`.
 
     Safe to use from any number of processes. `variables` are the submitter's: PATH and HOME for finding
-    interpreters, proxies, certificates and package indexes for uv.
+    interpreters, proxies, certificates and package indexes for uv. `settings` are the workspace's, asked for when
+    something is built and never to find what is.
     """
 
-    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
-        self._root = root
-        self._variables = variables
-        self._wheels = CompiledWheels(root, variables)
+    def __init__(
+        self, root: Path, variables: Mapping[str, str], settings: Callable[[], PackageSettings] = PackageSettings
+    ) -> None:
+        self._root, self._variables, self._settings = root, variables, settings
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
-        if spec.user_managed:
+        if spec.user_managed and not spec.image:
             return BuiltEnvironment("", Path(spec.python), "") if os.access(spec.python, os.X_OK) else None
-        return self._folder(spec).find()
+        return self._folder(spec).find() or self._find_as_locked(spec)
 
     def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
         """As the port has it; where another machine has made the environment already, the same is made from that."""
         found = self.find(spec)
         if found:
             return found
-        if spec.user_managed:
+        if spec.user_managed and not spec.image:
             raise EnvironmentFailed(
                 f"There is no interpreter {spec.python!r} on this machine.",
                 hint="Set python.interpreter_path to one, or user_managed_dependencies to False.",
+                cause=Cause.NO_PYTHON,
+                said="",
             )
         folder = self._folder(spec)
         try:
             with locked(folder.builder_lock, lambda: say("Another run is building this environment; waiting.")) as held:
                 return folder.find() or self._make(folder, spec, say, held, elsewhere)
         except OSError as error:
-            raise EnvironmentFailed(
-                f"The environment could not be written to {self._root}: {error.strerror or error}.",
-                hint="Free space or set RUNYARD_HOME to a folder on another disk.",
-            ) from error
+            raise not_written(self._root, error) from error
 
     def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
         """What another machine can make the same environment from; None for an interpreter of the user's own."""
@@ -67,8 +74,9 @@ class UvEnvironments:
         facts = folder.facts() if built.key else None
         if facts is None:
             return None
-        wheels = {key: wheel.path for key in facts.compiled if (wheel := self._wheels.find(key))}
-        return EnvironmentLock(facts.python_minor, facts.lock, wheels)
+        kept = CompiledWheels(self._root, self._variables)
+        wheels = {key: wheel.path for key in facts.compiled if (wheel := kept.find(key))}
+        return EnvironmentLock(facts.python_minor, facts.whole_lock, wheels)
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[None]:
@@ -79,44 +87,65 @@ class UvEnvironments:
         folder = EnvironmentFolder(self._root, built.key)
         with shared(folder.use_lock):
             if not folder.ready.exists():
-                raise EnvironmentFailed(f"Environment {built.key} was removed meanwhile.", hint="Submit the run again.")
+                raise EnvironmentFailed(
+                    f"Environment {built.key} was removed meanwhile.",
+                    hint="Submit the run again.",
+                    cause=Cause.UNKNOWN,
+                    said="",
+                )
             yield
 
     def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
         return EnvironmentFolder(self._root, key_of(spec))
+
+    def _find_as_locked(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
+        """The environment that was made without a lock and came to just the wished one."""
+        found = self._folder(replace(spec, locked="")).find() if spec.locked else None
+        return found if found and Lock.parse(found.lock).is_like(Lock.parse(spec.locked)) else None
 
     def _make(
         self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
     ) -> BuiltEnvironment:
         for note in spec.notes:
             say(note)
-        wanted = replace(spec, python=elsewhere.python, exact_python=True) if elsewhere else spec
+        python = Lock.parse(spec.locked).python_minor or (elsewhere.python if elsewhere else "")
+        wanted = replace(spec, python=python, exact_python=True) if python else spec
+        sources = Sources(self._variables, self._settings())
         try:
-            return self._construct(folder, wanted, say, held, elsewhere)
+            return self._construct(folder, wanted, sources, say, held, elsewhere)
         except EnvironmentFailed as failure:
             needed = failure.facts.get("needs_python")
-            if elsewhere or not needed or not spec.python_instead:
+            if python or not needed or not spec.python_instead:
                 raise
             say(
                 f"'{failure.facts['package']}' needs Python {needed}, and {spec.python} is the SDK's default: "
                 f"the submitter's {spec.python_instead} is taken."
             )
         instead = replace(spec, python=spec.python_instead, python_instead="")
-        return self._construct(folder, instead, say, held, elsewhere)
+        return self._construct(folder, instead, sources, say, held, elsewhere)
 
     def _construct(
-        self, folder: EnvironmentFolder, spec: EnvironmentSpec, say: Say, held: int, elsewhere: MadeElsewhere | None
+        self,
+        folder: EnvironmentFolder,
+        spec: EnvironmentSpec,
+        sources: Sources,
+        say: Say,
+        held: int,
+        elsewhere: MadeElsewhere | None,
     ) -> BuiltEnvironment:
-        interpreter, note = choose(spec, discover(self._root / "interpreters.json", self._variables))
+        given, bring = (Lock.parse(elsewhere.lock), elsewhere.bring) if elsewhere else (None, never)
+        tool = conda_for(spec, sources, say, elsewhere.lock if elsewhere else "")
+        if tool:
+            return CondaConstruction(folder, spec, tool, sources, bring, held, say).make(given)
+        interpreter, note = obtain(spec, self._root / "interpreters.json", sources, say)
         say(note or f"Python {interpreter} at {interpreter.path}.")
         construction = Construction(
             folder=folder,
             spec=spec,
             interpreter=interpreter,
-            variables=self._variables,
-            wheels=self._wheels,
-            bring=elsewhere.bring if elsewhere else never,
+            sources=sources,
+            bring=bring,
             held=held,
             say=say,
         )
-        return construction.make(elsewhere.lock if elsewhere else None)
+        return construction.make(given)

@@ -1,0 +1,198 @@
+"""Why environments cannot be made, by the words of uv, pip, build backends and compilers. The first row that fits
+counts: what stops everything stands before what a resolver concludes from it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runyard.model.causes import Cause
+
+PACKAGE = r"(?P<package>\b[A-Za-z0-9][A-Za-z0-9._-]{0,100})"
+PROGRAMS = (
+    r"[\w./+-]*(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|gfortran|nvcc|mpicc|mpicxx|cmake|make|ninja|rustc|cargo|swig"
+    r"|pkg-config)"
+)
+FREE_SPACE = "Free space, for example with `runyard environments prune` and `runyard gc`, and submit again."
+LOOK_AT_NETWORK = (
+    "Look at the network, and at the proxy and index settings: those of the workspace (`runyard environments "
+    "settings`), or https_proxy and PIP_INDEX_URL of the shell or notebook that submits; then submit again."
+)
+FIRST_LINES, LAST_LINES, LONGEST = 50, 300, 2000
+OTHER_FILES = (
+    "Take a version that has wheels for this machine, or give a wheel folder that holds one (find_links of the "
+    "workspace); a source package would be compiled."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A hint may name what the pattern found: {package}, {here}, {needed}, {missing}. Where it is empty, the user's own
+    line is pointed at."""
+
+    cause: Cause
+    pattern: re.Pattern[str]
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    cause: Cause
+    said: str
+    hint: str
+    package: str = ""
+    needs_python: str = ""
+
+
+def _row(cause: Cause, hint: str, *patterns: str) -> tuple[Row, ...]:
+    return tuple(Row(cause, re.compile(pattern), hint) for pattern in patterns)
+
+
+ROWS: tuple[Row, ...] = (
+    *_row(Cause.DISK_FULL, FREE_SPACE, r"No space left on device", r"os error 28\b", r"Disk quota exceeded"),
+    *_row(
+        Cause.KILLED,
+        "Something ended the build, most often the machine when memory was short. Submit again with less beside it, or "
+        "take a version of {package} that has a wheel.",
+        rf"Failed to build `{PACKAGE}[^`]*`(?=[\s\S]*signal: 9)",
+        r"signal: (?:9|15) \(SIG\w+\)",
+        r"fatal error: Killed signal terminated program",
+    ),
+    *_row(
+        Cause.CHECKSUM,
+        "The file that the index has now is another than the locked one, or came damaged. Where the change is meant, "
+        "give {package} a new version.",
+        rf"Hash mismatch for `{PACKAGE}",
+        r"THESE PACKAGES DO NOT MATCH THE HASHES",
+        rf"Failed to (?:download|read|extract|unzip)[^`]*`{PACKAGE}[^`]*`(?=[\s\S]*(?:[Zz]ip|archive|decompress))",
+        r"(?:[Ii]nvalid|bad) (?:[Zz]ip|gzip|tar)",
+    ),
+    *_row(
+        Cause.CERTIFICATE,
+        "Give the certificates that its server is to be trusted by as ca_bundle of the workspace (`runyard "
+        "environments settings`), or as SSL_CERT_FILE where you submit; then submit again.",
+        r"invalid peer certificate",
+        r"CERTIFICATE_VERIFY_FAILED",
+        r"certificate verify failed",
+        r"self[- ]signed certificate",
+    ),
+    *_row(
+        Cause.WRONG_CREDENTIALS,
+        "Put the right user name and password into the index address: index_url of the workspace (`runyard "
+        "environments settings`), or PIP_INDEX_URL where you submit; then submit again.",
+        r"lack of valid authentication credentials",
+        r"\b401 (?:Client Error|Unauthorized)|\b(?:401|403) (?:Unauthorized|Forbidden)|407 Proxy Authentication",
+    ),
+    *_row(
+        Cause.OFFLINE,
+        "The workspace is offline: only what is in the caches can be had. Build once with a network, give a folder of "
+        "wheels (find_links), or end offline mode with `runyard environments settings offline=false`.",
+        r"the network was disabled",
+        r"[Nn]etwork connectivity is disabled",
+        rf"Because {PACKAGE} was not found in the cache",
+        r"requested data wasn't found in the cache",
+    ),
+    *_row(
+        Cause.NETWORK,
+        LOOK_AT_NETWORK,
+        r"error sending request for url",
+        r"HTTP status (?:server|client) error",
+        r"error decoding response body",
+        r"[Rr]eceived some unexpected (?:JSON|HTML)",
+        r"operation timed out|Read timed out|ConnectTimeoutError|NewConnectionError|Max retries exceeded",
+        r"Temporary failure in name resolution|failed to lookup address",
+    ),
+    *_row(
+        Cause.NOT_FOR_THIS_PYTHON,
+        "'{package}' needs Python {needed}, and this environment has {here}: ask for another python or {package}.",
+        r"current Python version \((?P<here>[0-9.]+)\) does not satisfy Python(?P<needed>[<>=!~0-9.,]+) "
+        rf"and {PACKAGE}",
+    ),
+    *_row(
+        Cause.NOT_FOR_THIS_PYTHON,
+        "'{package}' needs Python {needed}: ask for another python or {package}.",
+        rf"Because {PACKAGE}==[^ ]+ requires Python (?P<needed>[<>=!~0-9.,]+)",
+        rf"Package '{PACKAGE}' requires a different Python: \S+ not in '(?P<needed>[^']+)'",
+    ),
+    *_row(
+        Cause.NOT_FOR_THIS_PYTHON,
+        "'{package}' has no wheel for this Python: ask for another python, or for a version that has one.",
+        rf"[Bb]ecause {PACKAGE}(?:==[^ ]+)? has no wheels? with a matching Python (?:ABI|version|implementation)? ?tag",
+    ),
+    *_row(
+        Cause.ARCHITECTURE,
+        OTHER_FILES,
+        rf"[Bb]ecause {PACKAGE}(?:==[^ ]+)? has no wheels? with a matching platform tag",
+        rf"ERROR: {PACKAGE}[^ ]* is not a supported wheel on this platform",
+        rf"(?:distribution|wheel|package) `?{PACKAGE}[^`]*`? (?:can't|cannot) be installed.*platform",
+        r"not compatible with the current (?:platform|Python)",
+    ),
+    *_row(
+        Cause.HEADER_MISSING,
+        "Install the package of this machine that has {missing}, such as a -dev or -devel package, or take a version "
+        "of the Python package that has a wheel; then submit again.",
+        r"fatal error: (?P<missing>[\w./+-]+\.\w+): No such file or directory",
+        r"cannot find -l(?P<missing>[\w.+-]+)",
+        r"Could NOT find (?P<missing>[\w.+-]+)",
+    ),
+    *_row(
+        Cause.COMPILER_MISSING,
+        "It must be compiled, and {missing} is not on this machine: install it, for example with `apt install "
+        "build-essential cmake` or `dnf install gcc-c++ make cmake`, or take a version that has a wheel.",
+        rf"[Cc]ommand '(?P<missing>{PROGRAMS})' failed: No such file",
+        rf"unable to execute '(?P<missing>{PROGRAMS})'",
+        rf"No such file or directory: '(?P<missing>{PROGRAMS})'",
+        r"\b(?P<missing>[\w+]{1,20}): (?:command )?not found",
+        r"\b(?P<missing>[\w+]{1,20}) must be installed to build",
+        r"No (?P<missing>CMAKE_\w+_COMPILER) could be found",
+        r"can't find (?P<missing>Rust) compiler",
+    ),
+    *_row(
+        Cause.BUILD_FAILED,
+        "'{package}' has no wheel for this Python and machine, and its source cannot be built here; the log has all "
+        "that was said. Take another version of it, or another python.",
+        rf"Failed to build `{PACKAGE}",
+        rf"Failed building wheel for {PACKAGE}",
+    ),
+    *_row(
+        Cause.BUILD_FAILED,
+        "The log has all that was said. Another version of it, or of what it is built against, may do.",
+        r"The build backend returned an error",
+        r"error: subprocess-exited-with-error",
+        r"metadata-generation-failed",
+    ),
+    *_row(
+        Cause.NO_SUCH_PACKAGE,
+        "",
+        rf"Because {PACKAGE}(?:\[[^\]]*\])?(?:[=<>!~][^ ]*)? was not found",
+        rf"Because there are no versions of {PACKAGE} and",
+        rf"No matching distribution found for {PACKAGE}$",
+    ),
+    *_row(
+        Cause.NO_SUCH_VERSION,
+        "",
+        rf"[Bb]ecause there (?:is|are) no versions? of {PACKAGE}",
+        rf"[Bb]ecause only (?:the following versions of )?{PACKAGE}[^ ]* (?:is|are) available",
+        rf"No matching distribution found for {PACKAGE}",
+    ),
+    *_row(
+        Cause.CONFLICT,
+        "",
+        rf"Because (?:only )?(?:all versions of )?(?!the\b|there\b|only\b|you\b|we\b|all\b){PACKAGE}[^ ]* depends? on",
+        r"(?:are|is) incompatible|requirements are unsatisfiable|ResolutionImpossible|conflicting dependencies",
+    ),
+)
+
+
+def diagnosed(words: Sequence[str]) -> Found:
+    """The cause by what was said, the line that says it, and what its pattern found in it."""
+    told = words if len(words) <= FIRST_LINES + LAST_LINES else [*words[:FIRST_LINES], *words[-LAST_LINES:]]
+    text = "\n".join(line[:LONGEST] for line in told)
+    for row in ROWS:
+        match = row.pattern.search(text)
+        if match:
+            named = {name: value or "" for name, value in match.groupdict().items()}
+            shown = {"package": "it", "missing": "what it asks for", "here": "another", "needed": "another", **named}
+            line = text[text.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0].strip()
+            return Found(row.cause, line, row.hint.format(**shown), named.get("package", ""), named.get("needed", ""))
+    last = next((line for line in reversed(words) if line.strip()), "")
+    return Found(Cause.UNKNOWN, last.strip(), "")

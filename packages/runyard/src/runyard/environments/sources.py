@@ -1,0 +1,187 @@
+"""Where the packages of an environment come from: the workspace's settings over the submitter's own choice."""
+
+import hashlib
+import json
+import os
+import re
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from runyard.environments.indexes import ALL_INDEXES, pip_settings
+from runyard.environments.passwords import SECRET, hidden
+from runyard.model.package_settings import PackageSettings
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "CONDA_SSL_VERIFY")
+PROXY_VARIABLES = (
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+)  # fmt: skip
+INDEX_VARIABLES = {
+    "index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"),
+    "extra-index-url": ("UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"),
+    "find-links": ("UV_FIND_LINKS", "PIP_FIND_LINKS"),
+    "no-index": ("UV_NO_INDEX", "PIP_NO_INDEX"),
+}
+"""Variables that choose where packages come from, by pip's name for it; uv's own win."""
+CERTIFICATES_FILE = "certificates.pem"
+SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Of one build. `variables` are the submitter's.
+
+    A workspace that names an index replaces all that the submitter chose; else its extra indexes and wheel folders
+    come in front of theirs.
+    """
+
+    variables: Mapping[str, str]
+    settings: PackageSettings = field(default_factory=PackageSettings)
+
+    @property
+    def key(self) -> str:
+        """Tells apart environments from other indexes; "" where nobody chose one. Passwords make no difference, and
+        no file is read."""
+        chosen = self._chosen()
+        if not any(chosen.values()):
+            return ""
+        told = {kind: [_without_password(place) for place in places] for kind, places in chosen.items() if places}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of this machine among the indexes and wheel folders."""
+        places = [place for kind in ("index-url", "extra-index-url", "find-links") for place in self._chosen()[kind]]
+        return tuple(dict.fromkeys(folder for place in places if (folder := _folder(place))))
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """The addresses that an image build is not told of, since its history would keep their passwords."""
+        places = [place for places in self._chosen().values() for place in places]
+        return tuple(hidden(place) for place in places if hidden(place) != place)
+
+    def in_effect(self, certificates: str = "") -> dict[str, str]:
+        """The variables for uv, pip and conda alike, where `certificates` is the path of the bundle they trust."""
+        settings = self.settings
+        theirs = {name for names in INDEX_VARIABLES.values() for name in names} if settings.index_url else set()
+        effective = {name: value for name, value in self.variables.items() if name not in theirs}
+        effective |= self._index_variables()
+        if settings.trusted_hosts:
+            effective["PIP_TRUSTED_HOST"] = _joined(settings.trusted_hosts, effective.get("PIP_TRUSTED_HOST", ""))
+            effective["UV_INSECURE_HOST"] = _joined(settings.trusted_hosts, effective.get("UV_INSECURE_HOST", ""))
+        if certificates:
+            effective |= dict.fromkeys(CERTIFICATE_VARIABLES, certificates)
+            effective.pop("SSL_CERT_DIR", None)
+        if settings.offline:
+            effective |= {"UV_OFFLINE": "1", "CONDA_OFFLINE": "true"}
+        return effective
+
+    @contextmanager
+    def laid_out(self, scratch: Path) -> Iterator[dict[str, str]]:
+        """`in_effect`, the bundle of certificates being a file in `scratch` that is gone at the end."""
+        if not self.settings.ca_bundle:
+            yield self.in_effect()
+            return
+        file = scratch / CERTIFICATES_FILE
+        file.write_text(self.certificates(), encoding="utf-8")
+        try:
+            yield self.in_effect(str(file))
+        finally:
+            file.unlink(missing_ok=True)
+
+    def certificates(self) -> str:
+        """The workspace's, then those that the submitter or this machine trusts: a bundle replaces all others. "" where
+        the workspace has none."""
+        if not self.settings.ca_bundle:
+            return ""
+        defaults = ssl.get_default_verify_paths()
+        places = [self.variables.get("SSL_CERT_FILE"), defaults.cafile, defaults.openssl_cafile, *SYSTEM_BUNDLES]
+        also = next((text for place in places if place and (text := _text(place))), "")
+        return f"{self.settings.ca_bundle.rstrip()}\n{also}"
+
+    def build_args(self, certificates: str = "") -> dict[str, str]:
+        """For a Dockerfile that declares them: what pip and uv read, and proxies; no address with a password."""
+        effective = self.in_effect(certificates)
+        names = [name for names in INDEX_VARIABLES.values() for name in names]
+        names += ["PIP_TRUSTED_HOST", "UV_INSECURE_HOST", "UV_INDEX_STRATEGY", *PROXY_VARIABLES]
+        names += CERTIFICATE_VARIABLES if certificates else ()
+        return {name: effective[name] for name in names if effective.get(name) and not SECRET.search(effective[name])}
+
+    def hidden(self, line: str) -> str:
+        """The line with **** for every password: of addresses in it, and of ours wherever they stand."""
+        line = hidden(line)
+        for places in self._chosen().values():
+            for secret in filter(None, map(_password, places)):
+                line = line.replace(secret, "****").replace(unquote(secret), "****")
+        return line
+
+    def _chosen(self, files: Mapping[str, str] | None = None) -> dict[str, list[str]]:
+        """The places of each kind in their order; `files` are settings that the submitter's variables go before."""
+        theirs = {} if self.settings.index_url else self._of_submitter(files or {})
+        ours = {
+            "index-url": [self.settings.index_url] if self.settings.index_url else [],
+            "extra-index-url": list(self.settings.extra_index_urls),
+            "find-links": list(self.settings.find_links),
+        }
+        return {kind: list(dict.fromkeys([*ours.get(kind, ()), *theirs.get(kind, ())])) for kind in INDEX_VARIABLES}
+
+    def _of_submitter(self, files: Mapping[str, str]) -> dict[str, list[str]]:
+        found = {}
+        for kind, names in INDEX_VARIABLES.items():
+            given = next((self.variables[name] for name in names if self.variables.get(name)), files.get(kind, ""))
+            # An index of uv may have a name of its own, and commas part its wheel folders.
+            found[kind] = [re.sub(r"^[\w-]+=(?=\w+://)", "", place) for place in re.split(r"[\s,]+", given) if place]
+        return found
+
+    def _index_variables(self) -> dict[str, str]:
+        """Told to uv and to pip, each in its own way, where the workspace has a say."""
+        settings = self.settings
+        if not (settings.index_url or settings.extra_index_urls or settings.find_links):
+            return {}
+        chosen = self._chosen(pip_settings(self.variables))
+        told: dict[str, str] = {}
+        if settings.index_url:
+            told |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}  # no file may add an index
+        if chosen["index-url"]:
+            told |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
+        if chosen["extra-index-url"]:
+            told |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(chosen["extra-index-url"]))
+            told["UV_INDEX_STRATEGY"] = ALL_INDEXES
+        if chosen["find-links"]:
+            places = chosen["find-links"]
+            told |= {"PIP_FIND_LINKS": " ".join(places), "UV_FIND_LINKS": ",".join(places)}
+        return told
+
+
+def _without_password(place: str) -> str:
+    return SECRET.sub(r"\g<scheme>\g<user>@", place).rstrip("/")
+
+
+def _password(place: str) -> str:
+    found = SECRET.search(place)
+    return found["password"] if found else ""
+
+
+def _folder(place: str) -> Path | None:
+    if place.startswith("file:"):
+        place = unquote(urlsplit(place).path)
+    return Path(place) if os.path.isabs(place) else None
+
+
+def _joined(ours: Sequence[str], theirs: str) -> str:
+    return " ".join(dict.fromkeys([*ours, *theirs.split()]))
+
+
+def _text(place: str) -> str:
+    try:
+        return Path(place).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
