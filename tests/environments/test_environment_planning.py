@@ -4,9 +4,9 @@ import pytest
 
 from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION
 from runyard.errors import InvalidArgument
+from runyard.planning.conda_lines import conda_version
 from runyard.planning.environment import plan_environment
 from runyard.planning.frameworks import accepted_series, recipe
-from runyard.planning.conda_lines import conda_version
 from runyard.planning.packages import Wishes, add_conda
 
 V1_VERSIONS = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runyard.environments.durable import write_beside
 from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
 
 EXECUTABLE = re.compile(r"python(3(\.\d+)?)?")
@@ -49,7 +50,7 @@ def choose(spec: EnvironmentSpec, found: list[Interpreter]) -> tuple[Interpreter
         raise _missing(spec, usable)
     if not usable:
         raise _missing(spec, usable)
-    return _nearest(spec.python or _own_minor(), usable)
+    return _nearest(spec.python or own_minor(), usable)
 
 
 def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
@@ -66,6 +67,12 @@ def discover(cache: Path, variables: Mapping[str, str]) -> list[Interpreter]:
         with suppress(OSError):  # a full disk costs asking again, no more
             write_beside(cache, json.dumps(now).encode())
     return [_interpreter(entry["interpreter"]) for entry in now.values() if entry["interpreter"]]
+
+
+def interpreter_at(path: str, variables: Mapping[str, str]) -> Interpreter | None:
+    """What is there, which starts it; None where it is no CPython 3.6 or newer that runs here."""
+    entry = _probe(path, variables)
+    return _interpreter(entry) if entry else None
 
 
 def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
@@ -86,18 +93,21 @@ def _nearest(wish: str, usable: list[Interpreter]) -> tuple[Interpreter, str]:
 
 
 def _missing(spec: EnvironmentSpec, usable: list[Interpreter]) -> EnvironmentFailed:
-    minors = (spec.python or _own_minor()).split(",")
+    minors = (spec.python or own_minor()).split(",")
     what = next(iter([*(spec.choices[-1] if spec.choices else ()), *spec.requirements]), "This environment")
     here = ", ".join(sorted({i.minor for i in usable}, key=lambda m: int(m.split(".")[1]))) or "none"
     return EnvironmentFailed(
         f"{what} needs Python {' or '.join(minors)}, and this machine has {here}.",
         hint=f"Install one where it is found: `pyenv install {minors[0]}`, `uv python install {minors[-1]}` or "
         f"`conda create -n python{minors[0]} python={minors[0]}`; then submit again.",
+        cause=Cause.NO_PYTHON,
+        said="",
         pythons=minors,
     )
 
 
-def _own_minor() -> str:
+def own_minor() -> str:
+    """Of the Python that this program runs on, which stands for no wish."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
@@ -123,11 +133,18 @@ def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
     yield from map(Path, ("/usr/bin", "/usr/local/bin"))
     yield from Path("/opt").glob("*/bin")
     yield from (home / ".pyenv/versions").glob("*/bin")
-    yield from (home / ".local/share/uv/python").glob("*/bin")
+    yield from uv_managed(variables).glob("*/bin")
     for conda in ("miniconda3", "anaconda3", "miniforge3", "mambaforge", ".conda"):
         yield home / conda / "bin"
         yield from (home / conda / "envs").glob("*/bin")
     yield from Path("/opt").glob("*/envs/*/bin")
+
+
+def uv_managed(variables: Mapping[str, str]) -> Path:
+    """The folder of the interpreters that uv has downloaded."""
+    home = Path(variables.get("HOME") or Path.home())
+    data = variables.get("XDG_DATA_HOME") or str(home / ".local/share")
+    return Path(variables.get("UV_PYTHON_INSTALL_DIR") or Path(data) / "uv/python")
 
 
 def _probe(path: str, variables: Mapping[str, str]) -> dict[str, object] | None:

@@ -1,0 +1,61 @@
+"""Where conda packages come from: the user's channels, with the workspace's addresses in their place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from runyard.environments.sources import Sources
+from runyard.model.plan import CondaSpec
+
+USUAL = ("conda-forge",)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Names for a command line, which everybody on the machine can read, and the addresses behind them for a file."""
+
+    names: tuple[str, ...]
+    addresses: Mapping[str, str]
+    """Of a name, what its address is without the name at the end."""
+    renamed: Mapping[str, str]
+    """What to call a channel that the user named otherwise."""
+
+    @classmethod
+    def of(cls, conda: CondaSpec, sources: Sources) -> "Channels":
+        names, addresses, renamed = list[str](), dict[str, str](), dict[str, str]()
+        for asked in [*(conda.channels or USUAL), *filter(None, map(_channel_of, conda.packages))]:
+            address = sources.settings.conda_channels.get(asked, asked).rstrip("/")
+            if "://" not in address or (address == asked and not urlsplit(address).username):
+                names.append(address)
+                continue
+            parent, _, name = address.rpartition("/")
+            addresses[name], renamed[asked] = parent, name
+            names.append(name)
+        listed = names[: len(conda.channels or USUAL)]
+        return cls(tuple(dict.fromkeys(listed)), addresses, renamed)
+
+    def configuration(self) -> Mapping[str, object]:
+        return {"custom_channels": dict(self.addresses)} if self.addresses else {}
+
+    def package(self, line: str) -> str:
+        """A line of the user's list, with the name that its channel has here."""
+        channel = _channel_of(line)
+        return self.renamed[channel] + line[len(channel) :] if channel in self.renamed else line
+
+    def with_login(self, url: str) -> str:
+        """The address of a package in a lock, with the user and password that its channel asks for."""
+        for name, parent in self.addresses.items():
+            plain = without_login(f"{parent}/{name}/")
+            if url.startswith(plain):
+                return f"{parent}/{name}/{url[len(plain) :]}"
+        return url
+
+
+def without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _channel_of(line: str) -> str:
+    channel, found, _ = line.partition("::")
+    return channel if found else ""

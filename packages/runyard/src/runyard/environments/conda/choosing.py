@@ -1,0 +1,72 @@
+"""Whether conda makes an environment, or its packages come from the Python package index."""
+
+import shutil
+from collections.abc import Mapping
+
+from runyard.environments.conda.explicit import is_explicit
+from runyard.environments.conda.finding import CONDA_WAYS, CondaTool, find_conda
+from runyard.environments.programs import Say
+from runyard.environments.sources import Sources
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.package_settings import NEVER
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.conda_lines import parse_conda_line
+from runyard.planning.conda_names import PROGRAMS_INSTEAD, has_no_twin
+from runyard.planning.packages import mapping_note
+
+
+def conda_for(spec: EnvironmentSpec, sources: Sources, say: Say, given_lock: str = "") -> CondaTool | None:
+    """The tool that makes it; None where uv does, with what becomes of each conda package told to `say`.
+
+    A lock that is given decides. EnvironmentFailed, before anything is downloaded, where conda is needed and not here.
+    """
+    lock = spec.locked or given_lock
+    if spec.conda is None or (lock and not is_explicit(lock)):
+        return None
+    tool = find_conda(sources.variables) if sources.settings.conda != NEVER else None
+    if tool:
+        say(f"The conda packages are solved by {tool}.")
+        return tool
+    if lock:
+        raise EnvironmentFailed(
+            "The environment is to be made again as conda made it, and no conda is here.",
+            hint=_how_to_get(sources),
+            cause=Cause.CONDA_FAILED,
+            said="",
+        )
+    require_twins(spec, say, sources.variables, hint=_how_to_get(sources))
+    return None
+
+
+def require_twins(
+    spec: EnvironmentSpec, say: Say, variables: Mapping[str, str] | None = None, hint: str = CONDA_WAYS
+) -> None:
+    """Say what stands for each conda package on the index. EnvironmentFailed names those for which nothing does; a
+    program that is on the PATH of `variables` does for a package that is little else."""
+    missing = []
+    for line in spec.conda.packages if spec.conda else ():
+        package = parse_conda_line(line)
+        program = PROGRAMS_INSTEAD.get(package.name, "")
+        path = (variables or {}).get("PATH", "")
+        here = shutil.which(program, path=path) if program and path else None
+        if here:
+            say(f"conda package '{line}' has no twin on the Python package index; {here} of this machine does.")
+        else:
+            say(mapping_note(package))
+            missing += [line] if has_no_twin(package.name) else []
+    if missing:
+        raise EnvironmentFailed(
+            f"The Python package index has no twin of {', '.join(map(repr, missing))}, and no conda is here to install "
+            f"{'it' if len(missing) == 1 else 'them'}.",
+            hint=f"{hint} Or take {'it' if len(missing) == 1 else 'them'} out of the conda dependencies.",
+            cause=Cause.NO_PYPI_TWIN,
+            said="",
+            packages=missing,
+        )
+
+
+def _how_to_get(sources: Sources) -> str:
+    if sources.settings.conda == NEVER and find_conda(sources.variables):
+        return "The workspace's setting conda is 'never': set it to 'auto'."
+    return CONDA_WAYS

@@ -1,0 +1,100 @@
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.environments.conda.channels import Channels
+from runyard.environments.conda.explicit import explicit_part, forget_logins
+from runyard.environments.conda.failures import conda_failed
+from runyard.environments.conda.finding import CondaTool
+from runyard.environments.indexes import PASSED_ON
+from runyard.environments.programs import Say, run_saying
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.plan import CondaSpec
+
+# An activated environment of the submitter's is no choice of theirs for this one.
+ACTIVATION = frozenset(
+    {"CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL", "CONDA_PROMPT_MODIFIER", "CONDA_EXE", "CONDA_PYTHON_EXE"}
+)
+QUIETLY = {
+    "CONDA_REGISTER_ENVS": "false",
+    "CONDA_REPORT_ERRORS": "false",
+    "CONDA_NOTIFY_OUTDATED_CONDA": "false",
+    "MAMBA_NO_PROGRESS_BARS": "true",
+    "NO_COLOR": "1",
+}
+
+
+@dataclass(frozen=True)
+class Conda:
+    """A conda tool at work for one build, with the variables of `Sources.laid_out`.
+
+    `scratch` is a folder of this builder's alone. The lock with the descriptor `held` stays taken while the tool lives.
+    """
+
+    tool: CondaTool
+    variables: Mapping[str, str]
+    channels: Channels
+    scratch: Path
+    held: int
+    is_offline: bool = False
+
+    def create(self, prefix: Path, python: str, conda: CondaSpec, say: Say) -> None:
+        """Solve and install into a prefix that is not there. EnvironmentFailed quotes the tool."""
+        command = [option for name in self.channels.names for option in ("--channel", name)]
+        command += ["--override-channels", f"python={python}" if python else "python"]
+        command += [self.channels.package(line) for line in conda.packages]
+        self._create(prefix, command, "solving and installing them", conda.packages, say)
+
+    def create_locked(self, prefix: Path, lock: str, say: Say) -> None:
+        """Install just the packages of an explicit lock, each with its checksum."""
+        lines = [self.channels.with_login(line) for line in explicit_part(lock).splitlines()]
+        file = self.scratch / "explicit.txt"
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        try:
+            self._create(prefix, ["--file", str(file)], "installing the locked packages", (), say)
+        finally:
+            file.unlink(missing_ok=True)
+
+    def _create(self, prefix: Path, options: Sequence[str], doing: str, packages: Sequence[str], say: Say) -> None:
+        command = [self.tool.path, "create", "--prefix", str(prefix), "--yes"]
+        command += ["--quiet"] if self.tool.name == "conda" else []
+        command += ["--offline"] if self.is_offline else []
+        with self._configured() as variables:
+            try:
+                spoken = run_saying([*command, *options], say, env=variables, cwd=self.scratch, held=[self.held])
+            except OSError as error:
+                raise EnvironmentFailed(
+                    f"{self.tool} could not be started: {error}.",
+                    hint="Repair it, or set the workspace's setting conda to 'never'.",
+                    cause=Cause.CONDA_FAILED,
+                    said=str(error),
+                ) from error
+        if spoken.exit_code or not (prefix / "conda-meta").is_dir():
+            raise conda_failed(self.tool.name, doing, spoken, packages, offline=self.is_offline)
+        forget_logins(prefix)
+
+    @contextmanager
+    def _configured(self) -> Iterator[dict[str, str]]:
+        """The tool's environment; addresses, which may hold passwords, are in a file that is gone at the end."""
+        kept = {name: value for name, value in self.variables.items() if _is_passed_on(name)}
+        kept |= QUIETLY
+        if "CONDA_SSL_VERIFY" in kept:
+            kept["MAMBA_SSL_VERIFY"] = kept["CONDA_SSL_VERIFY"]
+        configuration = self.channels.configuration()
+        if not configuration:
+            yield kept
+            return
+        file = self.scratch / "condarc"
+        file.touch(mode=0o600)
+        try:
+            file.write_text(json.dumps(configuration), encoding="utf-8")  # JSON is YAML
+            yield {**kept, "CONDARC": str(file)}
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _is_passed_on(name: str) -> bool:
+    return name in PASSED_ON or (name.startswith(("CONDA_", "MAMBA_")) and name not in ACTIVATION)
