@@ -1,10 +1,17 @@
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from runyard.environments import cache
+from runyard.environments.images.environments import ImageEnvironments, engine_here
+from runyard.environments.images.record import ImageDetails
 from runyard.environments.programs import Say
 from runyard.environments.provisions import PlaceFiles, Provisions
 from runyard.environments.uv import MadeElsewhere, UvEnvironments
+from runyard.errors import EnvironmentFailed
+from runyard.model.package_settings import VIRTUAL_ENVIRONMENT
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
@@ -14,6 +21,7 @@ class Environments:
     and container images. An `EnvironmentBuilder`; safe to use from any number of processes.
 
     `variables` are the submitter's. `provisions` is asked once for each build, and never to find what is built.
+    `place` brings the files of a build context.
     """
 
     def __init__(
@@ -23,22 +31,76 @@ class Environments:
         provisions: Callable[[], Provisions] = Provisions,
         place: PlaceFiles | None = None,
     ) -> None:
-        self._root, self._variables, self._provisions, self._place = root, variables, provisions, place
-        self._virtual = UvEnvironments(root, variables)
+        self._root, self._variables, self._provisions = root, variables, provisions
+        self._virtual = UvEnvironments(root, variables, lambda: provisions().settings)
+        self._images = ImageEnvironments(root, variables, provisions, place)
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
-        return self._virtual.find(spec)
+        """From the disk alone; of an image, its engine is asked whether it is still there."""
+        return self._kind(spec).find(spec)
 
     def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
         """As the port has it; where another machine has made the environment already, the same is made from that."""
-        return self._virtual.ensure(spec, say, elsewhere)
+        found = self.find(spec)
+        if found is not None:
+            return found
+        if spec.image is not None:
+            try:
+                engine_here(self._variables)
+            except EnvironmentFailed as no_engine:
+                return self._without_engine(spec, say, elsewhere, no_engine)
+        built = self._kind(spec).ensure(spec, say, elsewhere)
+        self._trim()
+        return built
 
     def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
         """What another machine can make the same environment from; None for an interpreter of the user's own."""
         return self._virtual.lock_of(built)
+
+    def image_of(self, built: BuiltEnvironment) -> ImageDetails | None:
+        """None for a virtual environment of this machine."""
+        return self._images.details(built.key) if built.image else None
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[None]:
         """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
         with self._virtual.hold(built):
             yield
+
+    def _kind(self, spec: EnvironmentSpec) -> UvEnvironments:
+        return self._images if spec.image is not None else self._virtual
+
+    def _without_engine(
+        self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None, no_engine: EnvironmentFailed
+    ) -> BuiltEnvironment:
+        """The same packages in a virtual environment, where the workspace allows it."""
+        if self._provisions().settings.without_engine != VIRTUAL_ENVIRONMENT or spec.user_managed:
+            raise no_engine
+        assert spec.image
+        warning = (
+            f"There is no container engine on this machine, so the run is not in image "
+            f"{spec.image.base or 'of the Dockerfile'}: its packages are in a virtual environment."
+        )
+        say(warning)
+        built = self._virtual.ensure(replace(spec, image=None), say, elsewhere)
+        return replace(built, warnings=(*built.warnings, warning))
+
+    def _trim(self) -> None:
+        """Keep the cache within its bounds."""
+        if cache.trim(self._root, cache.size_limit(self._root)):
+            self._images.sweep()
+
+
+def prune(
+    root: Path,
+    *,
+    keep: int = 0,
+    older_than: timedelta = timedelta(0),
+    now: datetime | None = None,
+    wanted: Collection[str] = (),
+) -> list[str]:
+    """As `cache.prune`, and the images of what is removed go too."""
+    removed = cache.prune(root, keep=keep, older_than=older_than, now=now, wanted=wanted)
+    if any((root / "locks").glob("images*")):
+        ImageEnvironments(root, {}, Provisions, None).sweep()
+    return removed

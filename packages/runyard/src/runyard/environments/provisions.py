@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runyard.containers.registries import RegistryCredentials
 from runyard.model.files import FileEntry
 from runyard.model.package_settings import PackageSettings
 
@@ -12,15 +13,9 @@ PlaceFiles = Callable[[Sequence[FileEntry], Path], None]
 
 
 @dataclass(frozen=True)
-class RegistryLogin:
-    username: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True)
 class Provisions:
     """Held in memory for one build; nothing of it is written to what is built."""
 
     settings: PackageSettings = field(default_factory=PackageSettings)
-    registries: Mapping[str, RegistryLogin] = field(default_factory=dict)
+    registries: Mapping[str, RegistryCredentials] = field(default_factory=dict)
     """By the registry's address."""

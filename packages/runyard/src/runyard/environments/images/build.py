@@ -1,0 +1,206 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from runyard.containers.containers import ContainerSpec
+from runyard.containers.engine import Engine
+from runyard.containers.images import ImageFacts
+from runyard.environments.compiled import Bring
+from runyard.environments.images.bases import Bases, digest_of
+from runyard.environments.images.choosing import of_the_image, of_the_machine
+from runyard.environments.images.filling import ContainedConstruction, ContainedFolder, path_in_image
+from runyard.environments.images.interpreter_layer import InterpreterLayer
+from runyard.environments.images.naming import BASE, BUILDING, ENVIRONMENT, HOME, Naming
+from runyard.environments.images.passage import Passage
+from runyard.environments.images.pythons import pythons_of
+from runyard.environments.images.record import ImageDetails, ImageFolder
+from runyard.environments.images.sweeping import notes_of
+from runyard.environments.images.tools import uv_tool
+from runyard.environments.images.uv_cache import cache_mounts
+from runyard.environments.images.workshop import Site, Workshop
+from runyard.environments.interpreters import Interpreter, discover
+from runyard.environments.lockfile import Lock
+from runyard.environments.programs import Say
+from runyard.environments.python_downloads import obtain
+from runyard.environments.sources import Sources
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.images import ImageSpec
+from runyard.model.plan import EnvironmentSpec
+from runyard.ports.environments import BuiltEnvironment
+
+TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
+
+
+@dataclass(frozen=True)
+class ImageBuild:
+    """One image environment while it is made, by the holder of its builder lock, whose descriptor is `held`."""
+
+    engine: Engine
+    naming: Naming
+    folder: ImageFolder
+    spec: EnvironmentSpec
+    wanted: ImageSpec
+    sources: Sources
+    bring: Bring
+    held: int
+    say: Say
+
+    def make(self, bases: Bases, scratch: Path, given: Lock | None) -> BuiltEnvironment:
+        """Base, interpreter and packages, each a layer on the one before."""
+        base = bases.bring(self.wanted)
+        if self.spec.user_managed:
+            return self._as_it_is(base)
+        image, interpreter = self._with_python(base, scratch)
+        self.say(f"Python {interpreter} at {interpreter.path} in the image.")
+        return self._with_packages(base, image, interpreter, scratch, given)
+
+    def _as_it_is(self, base: ImageFacts) -> BuiltEnvironment:
+        """The user's own image, with the interpreter that it has."""
+        heard: list[str] = []
+        command = (self.wanted.interpreter or "python", "-c", TELL)
+        spec = ContainerSpec(base.id, command=command, working_folder="/")
+        try:
+            ended = self.engine.containers.run(spec, heard.append).exit
+        except EnvironmentFailed as failure:
+            raise self._no_python(str(failure.facts.get("said", failure.problem))) from failure
+        python, _, version = heard[-1].rpartition(" ") if heard and not ended.status else ("", "", "")
+        if not python:
+            raise self._no_python(" ".join(heard[-5:]) or ended.error)
+        self.say(f"The image is used as it is, with its Python {version} at {python}.")
+        name = self.naming.environment(self.folder.key)
+        self.engine.images.tag(base.id, name)
+        lock = Lock("", python=version, base=digest_of(base))
+        return self._finished(base, base, name, python, lock, {}, image=base)
+
+    def _no_python(self, said: str) -> EnvironmentFailed:
+        asked = self.wanted.interpreter or "python"
+        return EnvironmentFailed(
+            f"The image has no interpreter {asked!r} that starts. The container engine says: {said}",
+            hint="Set python.interpreter_path to the path of a Python in the image, or user_managed_dependencies to "
+            "False: then one is put into it.",
+            cause=Cause.NO_PYTHON,
+            said=said,
+        )
+
+    def _with_python(self, base: ImageFacts, scratch: Path) -> tuple[ImageFacts, Interpreter]:
+        notes = notes_of(self.naming.root, base.id)
+        in_image = pythons_of(self.engine, base, notes, scratch, self.say)
+        own = of_the_image(self.spec, in_image)
+        if own is not None:
+            interpreter, note = own
+            if note:
+                self.say(note)
+            return base, interpreter
+        has = ", ".join(dict.fromkeys(str(python) for python in in_image)) or "no Python"
+        self.say(f"The image has {has}, and the environment wants {self.spec.python or 'one'}.")
+        cache = self.naming.root / "interpreters.json"
+        chosen, note = obtain(self.spec, cache, self.sources, self.say)
+        here = discover(cache, self.sources.variables)
+        candidates, nearer, other_note = of_the_machine(self.spec, chosen, in_image, here)
+        for line in filter(None, (other_note or note,)):
+            self.say(line)
+        if nearer is not None:
+            return base, nearer
+        layer = InterpreterLayer(self.engine, self.naming, scratch, self.say)
+        image, path, interpreter = layer.on(base, candidates)
+        return image, Interpreter(path, interpreter.version)
+
+    def _with_packages(
+        self, base: ImageFacts, image: ImageFacts, interpreter: Interpreter, scratch: Path, given: Lock | None
+    ) -> BuiltEnvironment:
+        key, name = self.folder.key, self.naming.environment(self.folder.key)
+        labels = {HOME: self.naming.home, BASE: digest_of(base)}
+        path = path_in_image(key)
+        own = Interpreter(str(path / "bin" / "python"), interpreter.version)
+        with self.sources.laid_out(scratch) as variables:
+            passage = self._passage(scratch, variables, given)
+            uv = uv_tool()
+            private = notes_of(self.naming.root, base.id)
+            site = Site(
+                engine=self.engine,
+                image=image,
+                python=interpreter.path,
+                folder=str(path),
+                passage=passage,
+                mounts=(*uv.mounts, *cache_mounts(variables, private, uv.mounts[0].source)),
+                labels={**labels, BUILDING: key},
+                scratch=scratch,
+            )
+            with Workshop(site) as workshop:
+                construction = ContainedConstruction(
+                    folder=ContainedFolder(self.naming.root, key, interpreter, workshop, scratch),
+                    spec=_seen_inside(self.spec, passage),
+                    interpreter=own,
+                    sources=self.sources,
+                    bring=self.bring,
+                    held=self.held,
+                    say=self.say,
+                    workshop=workshop,
+                )
+                lock, paths = construction.fill(given, variables, scratch)
+                self.say("Keeping the environment as a layer of the image.")
+                changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH", "")),)
+                made = workshop.commit(
+                    name, labels={**labels, ENVIRONMENT: key}, changes=changes, message="Runyard environment"
+                )
+        lock = replace(lock, packages=passage.outward(lock.packages), base=digest_of(base))
+        return self._finished(base, made, name, own.path, lock, paths, image=image)
+
+    def _passage(self, scratch: Path, variables: Mapping[str, str], given: Lock | None) -> Passage:
+        spec = self.spec
+        texts = [*spec.requirements, *spec.constraints, *(line for choice in spec.choices for line in choice)]
+        texts += [spec.locked, given.packages if given else ""]
+        return Passage.of(scratch, self.sources.folders, variables, texts)
+
+    def _finished(
+        self,
+        base: ImageFacts,
+        made: ImageFacts,
+        name: str,
+        python: str,
+        lock: Lock,
+        path_variables: Mapping[str, str],
+        *,
+        image: ImageFacts,
+    ) -> BuiltEnvironment:
+        ours = {one for facts in (base, image) for one in facts.names if self.naming.is_ours(one)}
+        details = ImageDetails(
+            name=name,
+            id=made.id,
+            registry=self.wanted.registry,
+            dockerfile=self._dockerfile(lock, python),
+            python=python,
+            names=(name, *sorted(one.removeprefix("localhost/") for one in ours - {name})),
+            bytes=max(0, made.size - base.size),
+        )
+        return self.folder.finish_image(lock, details, path_variables)
+
+    def _dockerfile(self, lock: Lock, python: str) -> str:
+        """What a person would write to come to the same."""
+        head = self.wanted.dockerfile.rstrip() or f"FROM {self.wanted.base}"
+        if self.spec.user_managed:
+            return f"{head}\n"
+        folder = path_in_image(self.folder.key)
+        packages = " ".join(lock.versions)
+        install = f"RUN uv pip install --python {python} --no-deps {packages}\n" if packages else ""
+        return (
+            f"{head}\n# Python {lock.python}\nRUN uv venv --python {lock.python} {folder}\n{install}"
+            f"ENV PATH={folder}/bin:$PATH\n"
+        )
+
+
+def _seen_inside(spec: EnvironmentSpec, passage: Passage) -> EnvironmentSpec:
+    return replace(
+        spec,
+        requirements=tuple(map(passage.inward, spec.requirements)),
+        constraints=tuple(map(passage.inward, spec.constraints)),
+        choices=tuple(tuple(map(passage.inward, choice)) for choice in spec.choices),
+        locked=passage.inward(spec.locked),
+    )
+
+
+def _variable(name: str, first: str, then: str) -> str:
+    value = f"{first}:{then}" if then else first
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'ENV {name}="{escaped}"'

@@ -1,0 +1,116 @@
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from runyard.containers.engine import Engine
+from runyard.containers.finding import find_engine
+from runyard.environments.compiled import never
+from runyard.environments.conda.choosing import require_twins
+from runyard.environments.durable import shared
+from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.environments.images.bases import Bases
+from runyard.environments.images.build import ImageBuild
+from runyard.environments.images.naming import Naming
+from runyard.environments.images.record import ImageDetails, ImageFolder
+from runyard.environments.images.sweeping import Sweeping, builders_lock
+from runyard.environments.lockfile import Lock
+from runyard.environments.programs import Say
+from runyard.environments.provisions import PlaceFiles, Provisions
+from runyard.environments.sources import Sources
+from runyard.environments.uv import MadeElsewhere, UvEnvironments
+from runyard.errors import EnvironmentFailed
+from runyard.model.package_settings import PackageSettings
+from runyard.model.plan import EnvironmentSpec
+from runyard.ports.environments import BuiltEnvironment
+
+
+def engine_here(variables: Mapping[str, str]) -> Engine:
+    """The engine of this machine; what the submitter has chosen is asked where the machine's own processes chose none.
+    EnvironmentFailed where there is none."""
+    return find_engine({**variables, **os.environ})
+
+
+class ImageEnvironments(UvEnvironments):
+    """Environments that lie in container images, each with a folder of facts below `root`."""
+
+    def __init__(
+        self,
+        root: Path,
+        variables: Mapping[str, str],
+        provisions: Callable[[], Provisions],
+        place: PlaceFiles | None,
+    ) -> None:
+        super().__init__(root, variables, self._asked)
+        self._ask, self._place, self._naming = provisions, place, Naming(root)
+        self._provisions = Provisions()
+
+    def details(self, key: str) -> ImageDetails | None:
+        return ImageFolder(self._root, key).details()
+
+    def sweep(self) -> list[str]:
+        """Remove images that no environment stands on; nothing where no engine answers."""
+        try:
+            return Sweeping(engine_here(self._variables), self._naming).remove_images()
+        except EnvironmentFailed:
+            return []
+
+    def _asked(self) -> PackageSettings:
+        self._provisions = self._ask()
+        return self._provisions.settings
+
+    def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
+        return _AskingFolder(self._root, key_of(spec), self._variables)
+
+    def _construct(
+        self,
+        folder: EnvironmentFolder,
+        spec: EnvironmentSpec,
+        sources: Sources,
+        say: Say,
+        held: int,
+        elsewhere: MadeElsewhere | None,
+    ) -> BuiltEnvironment:
+        assert spec.image
+        assert isinstance(folder, ImageFolder)
+        require_twins(spec, say)
+        engine = engine_here(self._variables)
+        scratch = folder.fresh_scratch()
+        build = ImageBuild(
+            engine=engine,
+            naming=self._naming,
+            folder=folder,
+            spec=spec,
+            wanted=spec.image,
+            sources=sources,
+            bring=elsewhere.bring if elsewhere else never,
+            held=held,
+            say=say,
+        )
+        bases = Bases(engine, self._naming, sources, self._provisions.registries, self._place, scratch, say)
+        try:
+            with shared(builders_lock(self._root)):
+                Sweeping(engine, self._naming).remove_containers(folder.key)
+                return build.make(bases, scratch, Lock.parse(elsewhere.lock) if elsewhere else None)
+        except (OSError, EnvironmentFailed):
+            folder.remove()
+            raise
+        finally:
+            folder.remove_scratch()
+
+
+class _AskingFolder(ImageFolder):
+    """Finds what the engine has as well."""
+
+    def __init__(self, root: Path, key: str, variables: Mapping[str, str]) -> None:
+        super().__init__(root, key)
+        self._variables = variables
+
+    def find(self) -> BuiltEnvironment | None:
+        built = self.recorded()
+        try:
+            if built is None or engine_here(self._variables).images.find(built.image) is None:
+                return None
+            self.mark_used()
+        except (EnvironmentFailed, OSError):
+            return None
+        return built

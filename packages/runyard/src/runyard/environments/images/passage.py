@@ -1,0 +1,62 @@
+"""What a build container sees of this machine, and where."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.containers.containers import Mount
+from runyard.environments.images.tools import TOOLS
+
+WORK, CACHE = f"{TOOLS}/work", f"{TOOLS}/cache"
+READ_BY_NAME = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "UV_CONFIG_FILE",
+    "UV_CREDENTIALS_DIR",
+)  # fmt: skip
+LOCAL_FILE = re.compile(r"file://(?P<url>/[^\s#;]+)|^(?P<path>/[^\s#;]+)", re.M)
+OF_THE_MACHINE = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Folders and files of this machine that a build reads, each with its place in the container. No path of this
+    machine is seen there, so that none stays in what is built."""
+
+    places: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls, scratch: Path, folders: Iterable[Path], variables: Mapping[str, str], texts: Sequence[str]
+    ) -> "Passage":
+        """For a build with these wheel folders and variables, whose requirements are `texts`."""
+        seen = [str(folder) for folder in folders]
+        seen += [variables[name] for name in READ_BY_NAME if os.path.isabs(variables.get(name, ""))]
+        seen += [found["url"] or found["path"] for text in texts for found in LOCAL_FILE.finditer(text)]
+        others = dict.fromkeys(path for path in seen if os.path.exists(path) and not path.startswith(f"{scratch}/"))
+        places = [(path, f"{TOOLS}/given/{number}/{os.path.basename(path)}") for number, path in enumerate(others)]
+        return cls(((str(scratch), WORK), *places))
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """Only the builder's own scratch folder can be written to."""
+        return tuple(Mount(os.path.realpath(here), there, is_read_only=there != WORK) for here, there in self.places)
+
+    def inward(self, text: str) -> str:
+        return _replaced(text, self.places)
+
+    def outward(self, text: str) -> str:
+        return _replaced(text, tuple((there, here) for here, there in self.places))
+
+    def variables(self, image: Mapping[str, str], program: Mapping[str, str]) -> dict[str, str]:
+        """A program's variables in a container: those of the image, and what is not about this machine."""
+        given = {name: self.inward(value) for name, value in program.items() if name not in OF_THE_MACHINE}
+        own = {"HOME": f"{WORK}/home", "TMPDIR": f"{WORK}/tmp", "UV_CACHE_DIR": CACHE, "UV_LINK_MODE": "copy"}
+        # Each run has a fresh container, which would compile all that it imports again.
+        return {"PATH": os.defpath, **image, **given, **own, "UV_COMPILE_BYTECODE": "1"}
+
+
+def _replaced(text: str, places: Sequence[tuple[str, str]]) -> str:
+    for old, new in sorted(places, key=lambda place: len(place[0]), reverse=True):
+        text = text.replace(old, new)
+    return text

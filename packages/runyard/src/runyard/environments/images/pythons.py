@@ -1,0 +1,76 @@
+"""Which interpreters an image has."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from runyard.containers.containers import ContainerSpec, Mount
+from runyard.containers.engine import Engine
+from runyard.containers.images import ImageFacts
+from runyard.environments.durable import write_beside
+from runyard.environments.images.tools import TOOLS, uv_tool
+from runyard.environments.interpreters import Interpreter
+from runyard.environments.programs import Say
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+
+LIST = ("python", "list", "--only-installed", "--output-format", "json", "--no-config", "--no-cache", "--offline")
+# It is asked for no interpreter of its own, which it would have to know the C library for.
+VARIABLES = {"UV_PYTHON_PREFERENCE": "only-system", "UV_LIBC": "gnu", "NO_COLOR": "1", "TMPDIR": f"{TOOLS}/tmp"}
+OFTEN = ("/opt/conda/bin", "/opt/miniconda/bin", "/usr/local/bin", "/usr/bin", "/bin")
+OLDEST = (3, 6)
+
+
+def pythons_of(engine: Engine, image: ImageFacts, notes: Path, scratch: Path, say: Say) -> list[Interpreter]:
+    """The CPythons on the image's PATH and where they often are, in that order. An image is looked into once."""
+    file = notes / "pythons.json"
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        found = _looked_into(engine, image, scratch, say)
+        write_beside(file, json.dumps(found).encode())
+    return [Interpreter(path, (major, minor, patch)) for path, (major, minor, patch) in found]
+
+
+def _looked_into(engine: Engine, image: ImageFacts, scratch: Path, say: Say) -> list[tuple[str, list[int]]]:
+    uv, heard = uv_tool(), list[str]()
+    path = os.pathsep.join(filter(None, (image.variables.get("PATH"), *OFTEN)))
+    temporary = scratch / "looking"
+    temporary.mkdir(exist_ok=True)
+    spec = ContainerSpec(
+        image=image.id,
+        command=(*uv.command, *LIST),
+        variables={**VARIABLES, "PATH": path},
+        mounts=(*uv.mounts, Mount(str(temporary), f"{TOOLS}/tmp")),
+        working_folder="/",
+        user="0:0",
+    )
+    ended = engine.containers.run(spec, heard.append).exit
+    listed = next((line for line in heard if line.startswith("[")), "")
+    if ended.status or not listed:
+        for line in heard:
+            say(line)
+        raise EnvironmentFailed(
+            f"Nothing can be run in image {image.names[0] if image.names else image.id!r}.",
+            hint="Choose an image for this machine's processor and operating system.",
+            cause=Cause.ARCHITECTURE if "exec format" in ended.error else Cause.ENGINE_FAILED,
+            said=ended.error or "\n".join(heard[-5:]),
+        )
+    return _suited(json.loads(listed), path.split(os.pathsep))
+
+
+def _suited(listed: list[dict[str, Any]], folders: list[str]) -> list[tuple[str, list[int]]]:
+    """uv sorts by version; whoever has an image starts the first on its PATH."""
+    found: dict[str, list[int]] = {}
+    for entry in listed:
+        parts = entry["version_parts"]
+        version = [int(parts["major"]), int(parts["minor"]), int(parts["patch"])]
+        if entry["implementation"] == "cpython" and entry["variant"] == "default" and tuple(version[:2]) >= OLDEST:
+            found[entry["path"]] = version
+
+    def place(path: str) -> tuple[int, bool]:
+        folder = os.path.dirname(path)
+        return (folders.index(folder) if folder in folders else len(folders), os.path.basename(path) != "python")
+
+    return sorted(found.items(), key=lambda item: place(item[0]))

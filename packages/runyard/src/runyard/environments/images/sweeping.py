@@ -1,0 +1,81 @@
+"""Removing what killed builders left and what no environment needs any more."""
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.containers.engine import Engine
+from runyard.containers.images import ImageInUse
+from runyard.environments.durable import locked_if_free
+from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.images.naming import BUILDING, HOME, Naming
+from runyard.environments.images.record import ImageFolder
+
+
+def builders_lock(root: Path) -> Path:
+    """Shared by all who build images of this home: while one does, none of its images is removed."""
+    return root / "locks" / "images.building"
+
+
+def notes_of(root: Path, image_id: str) -> Path:
+    """A folder for what is known of an image, for as long as the engine has it."""
+    return _all_notes(root) / image_id.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class Sweeping:
+    engine: Engine
+    naming: Naming
+
+    def remove_containers(self, mine: str = "") -> None:
+        """Build containers whose builder is no more; `mine` is the key whose builder we are."""
+        for container in self.engine.containers.with_labels({HOME: self.naming.home, BUILDING: ""}):
+            key = container.labels[BUILDING]
+            if key == mine or self._is_left(key):
+                self.engine.containers.remove(container.id)
+
+    def remove_images(self) -> list[str]:
+        """Images of this home that no finished environment stands on; none while somebody builds. One that a container
+        uses stays. Answers with their names."""
+        with locked_if_free(builders_lock(self.naming.root)) as free:
+            if not free:
+                return []
+            self.remove_containers()
+            needed = self._needed()
+            removed = []
+            for entry in self.engine.images.with_labels({}):
+                left = [name for name in entry.names if self.naming.is_ours(name)]
+                if not entry.names and entry.labels.get(HOME) == self.naming.home:
+                    left = [entry.id]
+                removed += [name for name in left if _plain(name) not in needed and self._removed(name)]
+            self._forget()
+            return removed
+
+    def _is_left(self, key: str) -> bool:
+        with locked_if_free(EnvironmentFolder(self.naming.root, key).builder_lock) as free:
+            return free
+
+    def _needed(self) -> set[str]:
+        folders = (ImageFolder(self.naming.root, entry.parent.name) for entry in self.naming.root.glob("*/.ready"))
+        return {name for folder in folders if (details := folder.details()) for name in details.names}
+
+    def _removed(self, name: str) -> bool:
+        with suppress(ImageInUse):
+            return self.engine.images.remove(name)
+        return False
+
+    def _forget(self) -> None:
+        notes = _all_notes(self.naming.root)
+        for folder in notes.iterdir() if notes.is_dir() else ():
+            if self.engine.images.find(f"sha256:{folder.name}") is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _all_notes(root: Path) -> Path:
+    return root / "locks" / "images"
+
+
+def _plain(name: str) -> str:
+    """podman puts localhost/ in front of names that have no registry."""
+    return name.removeprefix("localhost/")
