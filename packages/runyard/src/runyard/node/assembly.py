@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from runyard.containers.containers import Mount
 from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 from runyard.node.background import Background, Stop
+from runyard.node.containers.care import ContainerCare
+from runyard.node.containers.part_container import PartContainer, Setting, StartErrand
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import Readable
 from runyard.node.mpi.door import Door
@@ -41,8 +44,16 @@ class Assembly:
     """All that it holds is held until `close`, which comes after the part's last process; by nobody once its own
     process is dead."""
 
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, background: Background, tree: ProcessTree) -> None:
+    def __init__(
+        self,
+        folder: AttemptFolder,
+        plan: LaunchPlan,
+        background: Background,
+        tree: ProcessTree,
+        containers: ContainerCare,
+    ) -> None:
         self._folder, self._plan, self._background, self._tree = folder, plan, background, tree
+        self._containers = containers
         self._is_mpi = any(node.ranks for node in plan.nodes)
         self._ports: HeldPorts | None = None
         self._network: PrivateNetwork | None = None
@@ -51,12 +62,19 @@ class Assembly:
         self._launch: Launch | None = None
         self._private_ports = folder.home / "ports" / plan.attempt_id
 
-    def launch(self, prepared: Prepared, sdk: Path, run_errand: RunErrand) -> Launch | None:
+    def launch(self, prepared: Prepared, sdk: Path, run_errand: RunErrand, start_errand: StartErrand) -> Launch | None:
         """What the processes are to be started with, once all nodes are ready; None where the part is to stop.
 
         Raises RunyardError with words for the user.
         """
-        bare = Launch(self._folder, self._plan, prepared, sdk, of_launchers=self._variables_of_launchers(prepared))
+        bare = Launch(
+            self._folder,
+            self._plan,
+            prepared,
+            sdk,
+            of_launchers=self._variables_of_launchers(prepared),
+            container=self._container(prepared, sdk, start_errand) if prepared.image else None,
+        )
         if not self._plan.is_distributed:
             return bare
         facts = self._get_ready(bare)
@@ -88,9 +106,21 @@ class Assembly:
         if self._is_mpi:
             clear_shared_memory(self._plan)
 
+    def _container(self, prepared: Prepared, sdk: Path, start_errand: StartErrand) -> PartContainer:
+        setting = Setting(
+            folder=self._folder,
+            plan=self._plan,
+            image=prepared.image,
+            python=prepared.python,
+            sdk=sdk,
+            data=[Mount(bind.source, bind.target, bind.is_read_only) for bind in prepared.data.binds],
+            served=prepared.data.mount_points,
+        )
+        return PartContainer(setting, self._background.loop, start_errand, self._containers)
+
     def _get_ready(self, bare: Launch) -> Json:
         plan, home = self._plan, self._folder.home
-        is_private = plan.shares_files and not why_no_private_network()
+        is_private = plan.shares_files and not bare.prepared.image and not why_no_private_network()
         self._ports = HeldPorts(self._private_ports if is_private else home / "ports")
         if is_private and plan.node == 0:
             self._network = self._make_network(bare)
@@ -144,12 +174,14 @@ class Assembly:
         return {
             **rank_variables(prepared.python),
             **scratch_variables(self._folder),
-            **hold_shared_memory(self._plan),
+            # A container has a shared memory of its own, which goes with it.
+            **({} if prepared.image and self._plan.container.ipc != "host" else hold_shared_memory(self._plan)),
             "RUNYARD_RANK_FILE": str(self._folder.rank_file),
         }
 
     def _prepare_ranks(self, bare: Launch) -> None:
-        require_open_mpi(self._plan, bare.prepared.python, bare.variables(self._plan.here.env, None))
+        if not bare.prepared.image:
+            require_open_mpi(self._plan, bare.prepared.python, bare.variables(self._plan.here.env, None))
         ranks: Json = {
             "python": bare.prepared.python,
             "placeholders": dict(bare.placeholders()),
@@ -195,7 +227,8 @@ class Assembly:
         if not self._is_mpi:
             return {}
         variables = bare.variables(self._plan.here.env, None)
-        return mpi_words(self._plan, self._folder, roster, bare.prepared.python, variables)
+        in_image = bool(bare.prepared.image)
+        return mpi_words(self._plan, self._folder, roster, bare.prepared.python, variables, in_image=in_image)
 
     def _start_daemon(self, words: list[str]) -> int:
         if self._launch is None or self._door is None:
@@ -203,8 +236,9 @@ class Assembly:
         launch, door = self._launch, self._door
         variables = launch.variables(self._plan.here.env, None)
         name = self._plan.here.name or str(self._plan.node)
-        command = daemon_words(self._plan, words, launch.prepared.python, variables)
-        pid = launch.start_daemon(command, variables, self._folder.std / f"55_azureml-execution-{name}.txt")
+        prepared = launch.prepared
+        command = daemon_words(self._plan, words, prepared.python, variables, in_image=bool(prepared.image))
+        pid = launch.start_daemon(command, self._folder.std / f"55_azureml-execution-{name}.txt")
         self._background.loop.on_exit(pid, lambda status: door.ended(pid, status))
         return pid
 

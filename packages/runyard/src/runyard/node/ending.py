@@ -54,7 +54,11 @@ def as_told(end_as: str, phase: str) -> Ending:
 
 
 def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:
-    return Ending("failed", phase, error={"code": code, "message": message}, failed_at=datetime.now(UTC).isoformat())
+    return with_error(phase, {"code": code, "message": message})
+
+
+def with_error(phase: str, error: Json) -> Ending:
+    return Ending("failed", phase, error=error, failed_at=datetime.now(UTC).isoformat())
 
 
 def add_failure(ending: Ending, message: str) -> None:

@@ -1,18 +1,27 @@
 """The environment step of a part's preparation: from the node's own cache, from what another node has made, or new."""
 
 import hashlib
+from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import IO
 
+from runyard.blobs.files import FileBlobStore
+from runyard.containers.images import RegistryCredentials
 from runyard.environments.folder import key_of
 from runyard.environments.programs import Say
-from runyard.environments.uv import MadeElsewhere, UvEnvironments
+from runyard.environments.making import Environments
+from runyard.environments.provisions import Provisions
+from runyard.environments.uv import MadeElsewhere
 from runyard.errors import EnvironmentFailed, Json, NotFound
+from runyard.model.files import FileEntry
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
+from runyard.node.code import place_files
 from runyard.node.errand import Tell
 from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.planning.package_settings import settings_from_json
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
 _BUILD_LOG = "20_image_build_log.txt"
@@ -52,7 +61,7 @@ def preparation_log(folder: AttemptFolder, plan: LaunchPlan) -> IO[str]:
 
 
 def _make(
-    environments: UvEnvironments, plan: LaunchPlan, kept: Json | None, client: ServiceClient, say: Say
+    environments: Environments, plan: LaunchPlan, kept: Json | None, client: ServiceClient, say: Say
 ) -> BuiltEnvironment:
     elsewhere = None
     if kept is not None:
@@ -117,7 +126,25 @@ def _address(plan: LaunchPlan) -> str:
     return f"/attempts/{quoted(plan.attempt_id)}/environment"
 
 
-def _environments(folder: AttemptFolder, plan: LaunchPlan) -> UvEnvironments:
+def _environments(folder: AttemptFolder, plan: LaunchPlan) -> Environments:
     """What they start carries the part's name, so that a supervisor finds what a killed one was building."""
     variables = {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id, PART_VARIABLE: plan.part}
-    return UvEnvironments(folder.home / "environments", variables)
+    provisions = partial(_ask_for_provisions, folder, plan)
+    return Environments(folder.home / "environments", variables, provisions, partial(_place_context, folder, plan))
+
+
+def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:
+    """What the workspace has its environments made with. Kept in memory only: it holds passwords."""
+    with closing(ServiceClient(folder.home, plan.token)) as client:
+        address = f"/attempts/{quoted(plan.attempt_id)}/packages"
+        found = patiently(partial(client.ask, "GET", address))
+    logins = {
+        registry: RegistryCredentials(login["username"], login["password"], registry)
+        for registry, login in found["registries"].items()
+    }
+    return Provisions(settings_from_json(found["settings"]), logins)
+
+
+def _place_context(folder: AttemptFolder, plan: LaunchPlan, files: Sequence[FileEntry], into: Path) -> None:
+    blobs = FileBlobStore(folder.home / "blobs") if plan.shares_files else None
+    place_files(files, into, blobs, partial(ServiceClient, folder.home, plan.token))

@@ -74,7 +74,8 @@ def _be_the_child(work: Callable[[Tell], Json], pipe: int, parent: int) -> None:
             done = work(lambda body: _tell(news, body))
             _tell(news, {"done": done})
         except RunyardError as e:
-            _tell(news, {"error": {"code": "UserError", "message": str(e)}})
+            told = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
+            _tell(news, {"error": {"code": "UserError", "message": str(e), **told}})
         except BaseException as e:  # the supervisor must hear of everything
             traceback.print_exc(file=sys.stderr)
             _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {e}"}})

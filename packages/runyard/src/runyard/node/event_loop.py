@@ -20,6 +20,7 @@ class EventLoop:
         self._selector = selectors.DefaultSelector()
         self._exit_status: dict[int, int] = {}
         self._on_exit: dict[int, Callable[[int], None]] = {}
+        self._numbers = 0
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -51,6 +52,15 @@ class EventLoop:
     def on_exit(self, pid: int, callback: Callable[[int], None]) -> None:
         """Call it, once, with the wait status of this child when it has ended, from within a wait."""
         self._on_exit[pid] = callback
+        self.wake()
+
+    def number(self) -> int:
+        """Stands for a process that is no child of this one, wherever a pid does; `settle` says how that ended."""
+        self._numbers -= 1
+        return self._numbers
+
+    def settle(self, number: int, status: int) -> None:
+        self._exit_status[number] = status
         self.wake()
 
     def has_children(self) -> bool:

@@ -13,6 +13,7 @@ from runyard.node.code import place_files
 from runyard.node.data.asking import ANSWER_SECONDS, ask_for_data
 from runyard.node.data.bringing import bring_all
 from runyard.node.data.brought import Brought
+from runyard.node.data.engine_mounts import EngineMounts
 from runyard.node.data.mount_points import MountPoints
 from runyard.node.data.place import Place
 from runyard.node.environment import ensure_environment, find_environment, preparation_log
@@ -33,6 +34,10 @@ class Prepared:
     path_variables: dict[str, str] = field(default_factory=dict)
     """Folders that come first in variables such as LD_LIBRARY_PATH."""
     data: Brought = field(default_factory=Brought)
+    image: str = ""
+    """The container image that `python` lies in; "" for one of this machine."""
+    warnings: list[str] = field(default_factory=list)
+    """What the run must be told of its environment."""
 
     def to_json(self) -> Json:
         return {**vars(self), "data": self.data.to_json()}
@@ -70,10 +75,11 @@ def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: T
         if plan.kind == "run":
             _place_files(folder, plan, client)
         built = ensure_environment(folder, plan, client, tell)
-    prepared = Prepared(str(built.python), built.key, built.lock, dict(built.path_variables))
+    prepared = Prepared(str(built.python), built.key, built.lock, dict(built.path_variables), image=built.image)
+    prepared.warnings = list(built.warnings)
     if plan.data:
         tell({"step": "data"})
-        prepared.data = _data(folder, plan, mounting, tell)
+        prepared.data = _data(folder, plan, mounting, tell, in_image=bool(built.image))
     return prepared
 
 
@@ -88,14 +94,17 @@ def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient)
         place_files(kept, folder.work, blobs, fetch)
 
 
-def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Brought:
+def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell, *, in_image: bool) -> Brought:
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, plan.attempt_id, shares_files=plan.shares_files)
     client.close()
+    mounts = MountPoints(folder, are_private=mounting.has_own_mounts)
+    if in_image:
+        mounts = EngineMounts(folder, plan.container.user)
     with preparation_log(folder, plan) as log:
         place = Place(
             folder=folder,
-            mounts=MountPoints(folder, are_private=mounting.has_own_mounts),
+            mounts=mounts,
             life=mounting.life,
             say=partial(print, file=log),
             message=lambda text: tell({"message": text}),

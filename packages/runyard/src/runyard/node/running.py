@@ -12,7 +12,7 @@ from runyard.node.rank_logs import log_of_rank, ranks_of
 from runyard.node.script import Launch
 from runyard.node.stacks import DUMP_SECONDS, dump_stacks
 from runyard.node.tree import ProcessTree
-from runyard.node.verdict import judge
+from runyard.node.verdict import judge, why_not_started
 
 
 class Running:
@@ -30,11 +30,14 @@ class Running:
     def run(self) -> Ending:
         kills_before = out_of_memory_kills()
         try:
-            for spec in self._plan.here.processes:
-                self._processes[self._launch.start(spec)] = spec
+            self._processes = self._launch.start()
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
+        self._await_container()
+        if (ending := why_not_started(self._launch)) is not None:
+            self._tree.end(0)
+            return ending
         self._report_running()
         limit = self._plan.max_seconds
         deadline = None if limit is None else now() + limit
@@ -43,6 +46,12 @@ class Running:
             self._background.deliveries.report("done")
             self._background.wait_until(self._is_over, deadline)
         return self._end(memory_ran_out=out_of_memory_kills() > kills_before, deadline=deadline)
+
+    def _await_container(self) -> None:
+        """A container takes a moment; a wish to stop is heard meanwhile."""
+        container = self._launch.container
+        if container is not None and self._processes:
+            self._background.wait_until(container.has_spoken)
 
     def _end(self, *, memory_ran_out: bool, deadline: float | None) -> Ending:
         stop = self._background.stop

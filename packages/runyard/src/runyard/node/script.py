@@ -4,11 +4,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
+from runyard.node.containers.part_container import PartContainer
+from runyard.node.containers.spec import Program, inside_gpus, mpi_mounts
+from runyard.node.mpi.launching import FILES_OF_LAUNCHERS, PROGRAMS
 from runyard.node.preparation import Prepared
 from runyard.node.processes import prefer_for_out_of_memory
 from runyard.node.rendezvous import with_ports
@@ -16,6 +18,11 @@ from runyard.node.service_client import certificates_file
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _RANK_STARTER = "{rank_starter}"
+_OF_THE_MACHINE = frozenset(
+    {"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+)
+"""Variables of the submitter that name files of the machine, which an image has its own of."""
 
 
 @dataclass(frozen=True)
@@ -34,38 +41,72 @@ class Launch:
     """Variables of what starts ranks here."""
     enter: Callable[[], None] | None = None
     """Called in the new process before it becomes the script: into the attempt's own network."""
+    container: PartContainer | None = None
+    """Where the processes live, if not among the machine's own."""
 
-    def start(self, spec: ProcessSpec) -> int:
-        """Start one process of the run, in a session of its own, and return its pid. Raises OSError.
+    def start(self) -> dict[int, ProcessSpec]:
+        """Start the processes of the part, each in a session of its own, and return them by their pids, or by the
+        numbers that stand for them. Raises OSError.
 
-        Its output goes straight into a file: it needs nobody to go on.
+        Their output goes straight into files: they need nobody to go on.
         """
-        variables = self.variables(spec.env, None if spec.role == "launcher" else spec.rank)
-        log = log_file(self.folder, spec)
-        with log.open("ab", buffering=0) as output:
-            for line in self.notices() if spec.rank == 0 and spec.role != "launcher" else ():
-                output.write(f"{line}\n".encode())
-            return self._run(self.command(spec, variables), variables, output)
+        specs = self.plan.here.processes
+        for spec in specs:
+            self._begin_log(spec)
+        if self.container is not None:
+            return dict(zip(self._start_inside([self._program(spec) for spec in specs]), specs, strict=True))
+        return {self._start_here(spec): spec for spec in specs}
 
-    def start_daemon(self, command: list[str], variables: Mapping[str, str], log: Path) -> int:
+    def start_daemon(self, command: list[str], log: Path) -> int:
         """Start what a launcher on another node asked for. Raises OSError."""
-        with log.open("ab", buffering=0) as output:
-            return self._run(command, variables, output)
+        own = self.plan.here.env
+        if self.container is not None:
+            program = Program("daemon", command, log, self.given(own, None), self.in_front(), files=FILES_OF_LAUNCHERS)
+            return self._start_inside([program])[0]
+        return self._run(command, self.variables(own, None), log)
 
     def notices(self) -> list[str]:
         """Lines for the head of rank 0's log."""
-        return [*self.plan.notices, *self.prepared.data.notices, *_of_other_sdk(self.prepared)]
+        warnings = [f"Runyard: {warning}" for warning in self.prepared.warnings]
+        return [*warnings, *self.plan.notices, *self.prepared.data.notices, *_of_other_sdk(self.prepared)]
 
-    def command(self, spec: ProcessSpec, variables: Mapping[str, str]) -> list[str]:
-        """The command with interpreter, data paths, ports and `$NAME` variables filled in. A shell expands its own
-        text, and what a rank starter is given is filled in where the rank is."""
+    def _begin_log(self, spec: ProcessSpec) -> None:
+        with log_file(self.folder, spec).open("ab") as log:
+            for line in self.notices() if spec.rank == 0 and spec.role != "launcher" else ():
+                log.write(f"{line}\n".encode())
+
+    def _start_here(self, spec: ProcessSpec) -> int:
+        variables = self.variables(spec.env, _rank_of(spec))
+        return self._run(self.command(spec, variables), variables, log_file(self.folder, spec))
+
+    def _start_inside(self, programs: list[Program]) -> list[int]:
+        if self.container is None:
+            raise OSError("the part has no container")
+        is_mpi = any(node.ranks for node in self.plan.nodes)
+        doors = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
+        return self.container.start(programs, mpi_mounts(PROGRAMS, doors) if is_mpi else ())
+
+    def _program(self, spec: ProcessSpec) -> Program:
+        return Program(
+            name=str(spec.rank),
+            command=self.command(spec, None),
+            log=log_file(self.folder, spec),
+            variables=inside_gpus(self.given(spec.env, _rank_of(spec)), self.plan.here.gpus),
+            in_front=self.in_front(),
+            expands=spec.command[0] == "{python}",
+            files=FILES_OF_LAUNCHERS if spec.role == "launcher" else None,
+        )
+
+    def command(self, spec: ProcessSpec, variables: Mapping[str, str] | None) -> list[str]:
+        """The command with interpreter, data paths, ports and, where they are known here, `$NAME` variables filled in.
+        A shell expands its own text, and what a rank starter is given is filled in where the rank is."""
         if _RANK_STARTER in spec.command:
             end = spec.command.index(_RANK_STARTER) + 1
             return [*map(self._filled, spec.command[:end]), *spec.command[end:]]
         words = [self._filled(word) for word in spec.command]
         for text, path in self.placeholders():
             words = [word.replace(text, path) for word in words]
-        if spec.command[0] != "{python}":
+        if variables is None or spec.command[0] != "{python}":
             return words
         return [
             words[0],
@@ -79,17 +120,27 @@ class Launch:
         return sorted(found, key=lambda pair: len(pair[0]), reverse=True)
 
     def variables(self, own: Mapping[str, str], rank: int | None) -> dict[str, str]:
-        """The whole environment of a process: nothing of the supervisor's own gets in. The SDK comes first on its
-        path. Without a rank of its own it is one that starts ranks."""
-        variables = {**self.plan.env, **{name: self._filled(value) for name, value in own.items()}}
+        """The whole environment of a process of this machine: nothing of the supervisor's own gets in."""
+        variables = self.given(own, rank)
+        variables["PATH"] = variables.get("PATH") or os.defpath
+        for name, value in self.in_front().items():
+            variables[name] = os.pathsep.join(filter(None, (value, variables.get(name, ""))))
+        return variables
+
+    def in_front(self) -> dict[str, str]:
+        """What comes first in variables that hold several places: the SDK, and the environment's own programs."""
+        python = Path(self.prepared.python)
+        beside = {"PATH": str(python.parent)} if python.is_absolute() else {}
+        return {"PYTHONPATH": str(self.sdk), **self.prepared.path_variables, **beside}
+
+    def given(self, own: Mapping[str, str], rank: int | None) -> dict[str, str]:
+        """The variables that the run has wherever it lives. Without a rank of its own a process starts ranks."""
+        of_all = self.plan.env
+        if self.prepared.image:
+            of_all = {name: value for name, value in of_all.items() if name not in _OF_THE_MACHINE}
+        variables = {**of_all, **{name: self._filled(value) for name, value in own.items()}}
         for item in self.plan.data:
             variables.update(dict.fromkeys(item.variables, self.prepared.data.paths[item.name]))
-        put_first = {"PYTHONPATH": str(self.sdk), **self.prepared.path_variables}
-        for name, value in put_first.items():
-            variables[name] = os.pathsep.join(filter(None, (value, variables.get(name, ""))))
-        variables["PATH"] = os.pathsep.join(
-            (str(Path(self.prepared.python).parent), variables.get("PATH") or os.defpath)
-        )
         certificates = certificates_file(self.folder.home)
         return {
             **variables,
@@ -107,18 +158,19 @@ class Launch:
             return self.prepared.python
         return with_ports(self.words.get(word, word), self.roster)
 
-    def _run(self, command: list[str], variables: Mapping[str, str], output: IO[bytes]) -> int:
+    def _run(self, command: list[str], variables: Mapping[str, str], log: Path) -> int:
         try:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder.work,
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=self.enter,
-            )
+            with log.open("ab", buffering=0) as output:
+                process = subprocess.Popen(
+                    command,
+                    cwd=self.folder.work,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    preexec_fn=self.enter,
+                )
         except subprocess.SubprocessError as e:
             raise OSError("the run's own network is gone") from e
         process.returncode = 0  # The event loop reaps it; Popen must not.
@@ -126,12 +178,16 @@ class Launch:
         return process.pid
 
 
+def _rank_of(spec: ProcessSpec) -> int | None:
+    return None if spec.role == "launcher" else spec.rank
+
+
 def log_file(folder: AttemptFolder, spec: ProcessSpec) -> Path:
     return folder.std / Path(spec.log).name
 
 
 def _of_other_sdk(prepared: Prepared) -> list[str]:
-    if not _has_azureml_core(Path(prepared.python).parent.parent / "lib"):
+    if prepared.image or not _has_azureml_core(Path(prepared.python).parent.parent / "lib"):
         return []
     return ["Runyard: azureml-core is installed in this environment; the azureml of Runyard comes first on the path."]
 

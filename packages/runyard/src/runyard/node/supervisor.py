@@ -5,12 +5,13 @@ when it is killed the next one on the same folder brings the part to a true end.
 """
 
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from runyard.environments.uv import UvEnvironments
+from runyard.environments.making import Environments
 from runyard.errors import AttemptOver, EnvironmentFailed, Json, RunyardError
 from runyard.model.plan import LaunchPlan
 from runyard.mounting import kernel
@@ -18,10 +19,12 @@ from runyard.node import ending as ends
 from runyard.node.assembly import READY, Assembly
 from runyard.node.attempt import AttemptFolder
 from runyard.node.background import Background
+from runyard.node.containers.care import ContainerCare
 from runyard.node.courier import names_that_are_no_text
 from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
+from runyard.node.event_loop import now
 from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
@@ -51,8 +54,9 @@ class Supervisor:
         self._background = Background(folder, plan)
         self._data = DataCare(folder, plan, self)
         has_children = self._background.loop.has_children
-        self._tree = ProcessTree(folder, self.wait_until, has_children, self._own_processes)
-        self._assembly = Assembly(folder, plan, self._background, self._tree)
+        self._containers = ContainerCare(folder, self.run_aside)
+        self._tree = ProcessTree(folder, self.wait_until, has_children, self._own_processes, self._containers)
+        self._assembly = Assembly(folder, plan, self._background, self._tree, self._containers)
 
     def run(self) -> None:
         was_supervised = self._folder.read("supervisor.json") is not None
@@ -67,6 +71,7 @@ class Supervisor:
                 self._finish(ending)
         except AttemptOver:
             self._give_up()
+        self._containers.remove()  # also what a supervisor before this one had asked for in its last moment
         self._assembly.close()
         self._folder.delete()
 
@@ -138,6 +143,7 @@ class Supervisor:
             return None
         self._data.take(prepared.data)
         ending = self._run_in_held_environment(prepared)
+        ending.warnings += prepared.warnings
         self._background.begin_end()
         self._background.tell_failing(ending)
         return self._data.finish(ending)
@@ -150,7 +156,9 @@ class Supervisor:
         mounting = Mounting()
         if self._plan.data:
             # Not before: what an earlier supervisor has left is seen with everybody's mounts, and ended from there.
-            mounting = Mounting(kernel.unshare_mounts(), self._data.mounts.open_life())
+            # A container engine sees none but the machine's own.
+            has_own = self._plan.environment.image is None and kernel.unshare_mounts()
+            mounting = Mounting(has_own, self._data.mounts.open_life())
         step = "code"
 
         def hear(news: Json) -> None:
@@ -170,9 +178,9 @@ class Supervisor:
 
     def _run_in_held_environment(self, prepared: Prepared) -> Ending:
         """Nobody may prune the environment while the script uses it."""
-        built = BuiltEnvironment(prepared.environment_key, Path(prepared.python), prepared.lock)
+        built = BuiltEnvironment(prepared.environment_key, Path(prepared.python), prepared.lock, image=prepared.image)
         try:
-            with UvEnvironments(self._folder.home / "environments", {}).hold(built):
+            with Environments(self._folder.home / "environments", {}).hold(built):
                 return self._run_processes(prepared)
         except EnvironmentFailed as e:
             return ends.failed("Starting", str(e))
@@ -181,7 +189,7 @@ class Supervisor:
         self._folder.hold_reserve()
         sdk = self._sdk or ensure_sdk_folder(self._folder.home)
         try:
-            launch = self._assembly.launch(prepared, sdk, self.run_errand)
+            launch = self._assembly.launch(prepared, sdk, self.run_errand, self._errand)
         except AttemptOver:
             raise
         except RunyardError as e:
@@ -210,7 +218,7 @@ class Supervisor:
             deliveries.report("finalizing")
         self._background.deliver_all()
         refused = {**courier.refused, **deliveries.journals.refused}
-        warnings = [*ending.warnings, *deliveries.warnings]
+        warnings = [*ending.warnings, *self._containers.warnings, *deliveries.warnings]
         if not shows_outputs_of_another(self._folder):
             refused |= dict.fromkeys(names_that_are_no_text(self._folder.work, OUTPUTS), "its name is not UTF-8.")
         warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
@@ -225,15 +233,29 @@ class Supervisor:
 
     def run_errand(self, work: Callable[[Tell], Json], on_news: Callable[[Json], None]) -> Errand:
         """Work in a child until it is over, or the part is to stop. Without success nothing that it started is left."""
-        errand = Errand(work, on_news, kept_out=(self._lock, *self._data.mounts.life))
-        self._background.loop.on_readable(errand, errand.read)
-        self.wait_until(lambda: errand.is_over)
-        self._background.loop.forget(errand)
-        errand.close()
+        errand = self._errand(work, on_news)
+        self._see_through(errand)
         stop = self._background.stop
         if errand.done is None or stop is not None:
             self._tree.end(0.0 if stop is None else stop.grace_seconds, strays=False)
         return errand
+
+    def run_aside(self, work: Callable[[], Json], seconds: float) -> Errand:
+        """As `ContainerCare` asks for."""
+        errand = self._errand(lambda tell: work())
+        self._see_through(errand, now() + seconds, ignore_cancel=True)
+        if not errand.is_over:
+            os.kill(errand.pid, signal.SIGKILL)
+        return errand
+
+    def _errand(self, work: Callable[[Tell], Json], on_news: Callable[[Json], None] = lambda news: None) -> Errand:
+        return Errand(work, on_news, kept_out=(self._lock, *self._data.mounts.life))
+
+    def _see_through(self, errand: Errand, deadline: float | None = None, *, ignore_cancel: bool = False) -> None:
+        self._background.loop.on_readable(errand, errand.read)
+        self.wait_until(lambda: errand.is_over, deadline, ignore_cancel=ignore_cancel)
+        self._background.loop.forget(errand)
+        errand.close()
 
     def wait_until(
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False

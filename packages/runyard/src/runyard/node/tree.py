@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Protocol
 
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
+from runyard.node.containers.care import ContainerCare
 from runyard.node.event_loop import now
 from runyard.node.processes import ProcessId, carrying, descendants, identify
 
 _LOOK_AGAIN_SECONDS = 0.05
+_LAST_BREATH_SECONDS = 0.5
 
 
 class WaitUntil(Protocol):
@@ -27,28 +29,47 @@ class ProcessTree:
         wait_until: WaitUntil,
         has_children: Callable[[], bool],
         own: Callable[[], set[int]],
+        containers: ContainerCare,
     ) -> None:
         """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them."""
         self._folder, self._wait_until, self._has_children, self._own = folder, wait_until, has_children, own
+        self._containers = containers
 
     def end(self, grace_seconds: float, *, strays: bool = True) -> None:
         """Ask every process to stop, kill what is left after the grace, and return when none is left.
 
         What the supervisor does otherwise goes on meanwhile. Without `strays` only its own descendants are
-        looked at first, which is quick: no process can leave them while their supervisor lives.
+        looked at first, which is quick: no process can leave them while their supervisor lives. Containers go with
+        all that is in them.
         """
-        if not self._has_children() and not (strays and self._tagged()):
+        has_containers = self._containers.may_be_left()
+        if not has_containers and not self._has_children() and not (strays and self._tagged()):
             return
+        if has_containers and not self._tagged():
+            self._stop_by_engine(grace_seconds)
         self._send_and_wait((signal.SIGTERM, signal.SIGCONT), grace_seconds)
         while self.living():
             self._send_and_wait((signal.SIGKILL,), 1.0)
+        if has_containers:
+            self._containers.remove()
+
+    def _stop_by_engine(self, grace_seconds: float) -> None:
+        """Either nothing runs any more in the part's containers, or what runs there is not shown to us."""
+        self._wait_until(lambda: self._containers.are_over, now() + _LAST_BREATH_SECONDS, ignore_cancel=True)
+        if not self._containers.are_over:
+            self._containers.stop(grace_seconds)
 
     def living(self) -> set[ProcessId]:
         """All that run now."""
         return descendants(os.getpid(), self._spared()) | self._tagged()
 
     def ask_to_stop(self, pid: int) -> None:
-        """Ask one process of the part, and all below it; what does not heed that ends with the part."""
+        """Ask one process of the part, and all below it; what does not heed that ends with the part. A number that
+        stands for a process in a container means all of those."""
+        if pid < 0:
+            for process in self._tagged():
+                process.send(signal.SIGTERM)
+            return
         top = identify(pid)
         for process in {*descendants(pid), *([top] if top is not None else [])}:
             process.send(signal.SIGTERM)

@@ -1,13 +1,34 @@
 """Why a process of a run ended as it did, from what it and others left behind."""
 
+from runyard.errors import Json
+from runyard.model.causes import Cause
 from runyard.model.plan import ProcessSpec
 from runyard.node import ending as ends
 from runyard.node.attempt import RESERVE_BYTES
+from runyard.node.containers.part_container import PartContainer
 from runyard.node.ending import Ending
+from runyard.node.mpi.launching import IN_IMAGES
 from runyard.node.mpi.outcome import blame
 from runyard.node.ports import says_in_use, stranger_on
 from runyard.node.rank_logs import log_of_rank
 from runyard.node.script import Launch, log_file
+
+
+def why_not_started(launch: Launch) -> Ending | None:
+    """The end of a part whose container could not be made, or could not start what it is for."""
+    container = launch.container
+    if container is None:
+        return None
+    if container.failure is not None:
+        return ends.with_error("Starting", container.failure)
+    found = next(iter(container.news.not_started.items()), None)
+    if found is None:
+        return None
+    name, why = found
+    if name == "-":
+        return ends.failed("Starting", f"The run's container could not start its processes: {why}.")
+    hint = f" {IN_IMAGES}" if why.startswith("mpirun") else ""
+    return ends.failed("Starting", f"The script could not be started in the image: {why}.{hint}", "UserError")
 
 
 def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: bool) -> Ending:
@@ -15,14 +36,41 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
     folder = launch.folder
     disk_is_full = folder.free_bytes() < RESERVE_BYTES
     log = log_file(folder, spec)
-    ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=memory_ran_out, disk_is_full=disk_is_full)
+    ran_out = memory_ran_out or bool(launch.container and launch.container.news.out_of_memory_kills)
+    ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=ran_out, disk_is_full=disk_is_full)
     if ending.outcome != "failed":
         return ending
     ending.log = spec.log
+    if launch.container is not None:
+        _blame_container(ending, launch.container, launch.plan.container.memory_bytes)
     if spec.role == "launcher":
         _blame_a_rank(ending, launch, ends.last_of(log), status)
     _name_port_thief(ending, launch)
     return ending
+
+
+def _blame_container(ending: Ending, container: PartContainer, memory_bytes: int | None) -> None:
+    """Somebody may have ended the container with all that was in it; else its own limit may have been reached."""
+    news = container.news
+    if news.killed or news.asked is not None:
+        known = container.last_words()
+        ending.oom = ending.oom or bool(known.get("oom"))
+        if not ending.oom:
+            ending.error = {"code": "ServiceError", "message": _ended_from_outside(news.asked, known)}
+            ending.error |= {"cause": Cause.ENGINE_FAILED} if "error" in known else {}
+    if ending.oom and memory_bytes:
+        limit = f"its container may use {memory_bytes >> 20} MiB, by the docker arguments of the run"
+        said = f"User program was killed: out of memory, since {limit}. Use smaller batches or allow it more."
+        ending.error = {"code": "UserError", "message": said}
+
+
+def _ended_from_outside(asked: int | None, known: Json) -> str:
+    how = "ended" if asked is None else f"asked to stop (signal {asked})"
+    if "error" in known:
+        return f"The run's container was {how} since its engine was stopped: {known['error']}."
+    if not known["exists"]:
+        return f"The run's container was {how} and removed by somebody outside of Runyard."
+    return f"The run's container was {how} from outside: by its engine, or by somebody who uses it."
 
 
 def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> None:

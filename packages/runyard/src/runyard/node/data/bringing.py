@@ -33,6 +33,7 @@ def bring_all(items: Sequence[DataItem], data: DataForAttempt, place: Place) -> 
     for item in items:
         with naming(item):
             bringing.put_where_wished(item)
+    bringing.brought.binds = place.mounts.binds
     return bringing.brought
 
 
@@ -64,6 +65,9 @@ class _Bringing:
         """Mount what lies elsewhere; where that cannot be, it is fetched, which is said once."""
         if not self._served:
             return
+        if why_not := self._place.mounts.why_not_served():
+            self._fetch_instead(why_not)
+            return
         mounts = [mount for _, mount in self._served.values()]
         names = {file.store for mount in mounts if isinstance(mount, ReadOnlyMount) for file in mount.files}
         names |= {mount.store for mount in mounts if isinstance(mount, WritableMount)}
@@ -86,6 +90,8 @@ class _Bringing:
         self.brought.served = list(self._served)
         self.brought.served_writable = [mount.name for mount in mounts if isinstance(mount, WritableMount)]
         for item, mount in self._served.values():
+            self.brought.mount_points.append(str(mount.mount_point))
+            self._place.mounts.show(mount.mount_point)
             if isinstance(mount, WritableMount):
                 with naming(item):
                     _make_folder(Path(self.brought.paths[item.name]))
@@ -168,6 +174,7 @@ class _Bringing:
         there = self._local(item.datastore) / item.path
         if not there.exists():
             there.mkdir(parents=True, exist_ok=True)
+        self._place.mounts.show(there)
         self._keep(item, there, there)
 
     def _mount_remote(self, item: DataItem) -> None:

@@ -17,6 +17,15 @@ class Upload:
     """Of files that were brought: only what is other, or new, goes back. None when all is the script's own."""
 
 
+@dataclass(frozen=True)
+class Bind:
+    """A folder or file of the machine that the run's container is to have."""
+
+    source: str
+    target: str
+    is_read_only: bool = False
+
+
 @dataclass
 class Brought:
     """What an attempt has been given of its data, by the names of its items.
@@ -37,6 +46,10 @@ class Brought:
     mount_process: ProcessId | None = None
     mount_report: str = ""
     """Name of the file that it leaves in the attempt's folder; each process has its own."""
+    mount_points: list[str] = field(default_factory=list)
+    """Where it serves them."""
+    binds: list[Bind] = field(default_factory=list)
+    """What a container needs to see all this."""
 
     def to_json(self) -> Json:
         return asdict(self)
@@ -46,4 +59,5 @@ class Brought:
         process = body["mount_process"]
         uploads = {name: Upload(**upload) for name, upload in body["uploads"].items()}
         known = None if process is None else ProcessId(**process)
-        return cls(**{**body, "uploads": uploads, "mount_process": known})
+        binds = [Bind(**bind) for bind in body["binds"]]
+        return cls(**{**body, "uploads": uploads, "mount_process": known, "binds": binds})

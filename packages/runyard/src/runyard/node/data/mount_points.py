@@ -4,6 +4,7 @@ from pathlib import Path
 from runyard.errors import InvalidArgument
 from runyard.mounting import kernel
 from runyard.node.attempt import AttemptFolder
+from runyard.node.data.brought import Bind
 
 
 class MountPoints:
@@ -15,6 +16,8 @@ class MountPoints:
     def __init__(self, folder: AttemptFolder, *, are_private: bool) -> None:
         """`are_private`: this process has mounts of its own, which no other process sees and which end with it."""
         self.root, self.are_private = folder.mounts, are_private
+        self.binds: list[Bind] = []
+        """What a container would need to see what has been bound: nothing, where it is bound here."""
         self._home = folder.home
 
     def of(self, name: str) -> Path:
@@ -25,6 +28,13 @@ class MountPoints:
         target = self.of(name)
         kernel.bind(source, target, read_only=True)
         return target
+
+    def show(self, path: Path) -> None:
+        """Have the run see a folder of this machine where it lies, and write to it: here it does already."""
+
+    def why_not_served(self) -> str:
+        """One sentence on why the run would not see what a process of this machine serves; "" where it does."""
+        return ""
 
     def bind_elsewhere(self, source: Path, wanted: Path) -> str:
         """Show a folder of the attempt at a path of the user's choice as well; returns why that cannot be, else "".

@@ -12,36 +12,47 @@ from runyard.errors import EngineError, Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 
-_HERE = Path(__file__).parent
+PROGRAMS = Path(__file__).parent
+"""Where the programs lie that a launcher has us run."""
 _SCRATCH = "OMPI_MCA_orte_tmpdir_base"
-_FILES_OF_LAUNCHERS = 4096
+FILES_OF_LAUNCHERS = 4096
+"""How many files a launcher or daemon may have open: of everything that it starts it first closes, one by one, all that
+it might have open. Ranks get their own limit back."""
 _INSTALL = (
     "Install Open MPI there: apt-get install openmpi-bin (Debian, Ubuntu), dnf install openmpi (Fedora, RHEL), "
     "or add the conda package openmpi to the run's environment."
 )
+IN_IMAGES = "Install Open MPI in the image, as by a line RUN apt-get install -y openmpi-bin of its Dockerfile."
 
 
 def mpi_words(
-    plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json], python: str, variables: Mapping[str, str]
+    plan: LaunchPlan,
+    folder: AttemptFolder,
+    roster: Sequence[Json],
+    python: str,
+    variables: Mapping[str, str],
+    *,
+    in_image: bool = False,
 ) -> dict[str, str]:
     """The values of {mpirun}, {host_file}, {rsh_agent} and {rank_starter}, whose files lie in the part's folder.
 
-    mpirun must be started in the part's working folder. EngineError says what to install where it is not there.
+    mpirun must be started in the part's working folder. EngineError says what to install where it is not there; what
+    an image has is found out when it is started there.
     """
     host_file = folder.root / "hosts"
     host_file.write_text(host_lines(plan), encoding="utf-8")
     _write_doors(plan, folder, roster)
     return {
-        "{mpirun}": _required("mpirun", plan, python, variables),
+        "{mpirun}": "mpirun" if in_image else _required("mpirun", plan, python, variables),
         "{host_file}": str(host_file),
-        "{rsh_agent}": _write_rsh(folder),
-        "{rank_starter}": str(_HERE / "rank_starter.py"),
+        "{rsh_agent}": _write_rsh(folder, python if in_image else sys.executable),
+        "{rank_starter}": str(PROGRAMS / "rank_starter.py"),
     }
 
 
 def rank_variables(python: str) -> dict[str, str]:
     """By which the launcher's command, the same for all nodes, finds this node's interpreter and our files."""
-    return {"RUNYARD_RANK_PYTHON": python, "RUNYARD_RANK_STARTER": str(_HERE / "rank_starter.py")}
+    return {"RUNYARD_RANK_PYTHON": python, "RUNYARD_RANK_STARTER": str(PROGRAMS / "rank_starter.py")}
 
 
 def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
@@ -50,11 +61,10 @@ def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
 
 
 def open_few_files() -> None:
-    """For a launcher or daemon before it starts: of everything that it starts it first closes, one by one, all files
-    that it might have open. Ranks get their own limit back."""
+    """For a launcher or daemon of this machine, before it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft > _FILES_OF_LAUNCHERS:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES_OF_LAUNCHERS, hard))
+    if soft == resource.RLIM_INFINITY or soft > FILES_OF_LAUNCHERS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_OF_LAUNCHERS, hard))
 
 
 def files_of_ranks() -> int:
@@ -75,7 +85,9 @@ def require_open_mpi(plan: LaunchPlan, python: str, variables: Mapping[str, str]
         _required("mpirun", plan, python, variables)
 
 
-def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables: Mapping[str, str]) -> list[str]:
+def daemon_words(
+    plan: LaunchPlan, words: Sequence[str], python: str, variables: Mapping[str, str], *, in_image: bool = False
+) -> list[str]:
     """This node's own orted with the arguments that the launcher asks for, whatever it wants in front of them.
 
     `words` are what it would have ssh hand to a shell. OSError when they start no orted."""
@@ -88,7 +100,7 @@ def daemon_words(plan: LaunchPlan, words: Sequence[str], python: str, variables:
         # Node 0's own, which a daemon looks at without need: of these it must find this node's, or anything.
         if value and setting in arguments[:-1]:
             arguments[arguments.index(setting) + 1] = value
-    return [_required("orted", plan, python, variables), *arguments]
+    return ["orted" if in_image else _required("orted", plan, python, variables), *arguments]
 
 
 def _as_a_shell_reads(words: Sequence[str]) -> list[str]:
@@ -121,9 +133,9 @@ def _write_doors(plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json]
     (folder.root / "doors.json").chmod(0o600)
 
 
-def _write_rsh(folder: AttemptFolder) -> str:
+def _write_rsh(folder: AttemptFolder, interpreter: str) -> str:
     """Open MPI takes the agent apart at blanks, which the folder's path may hold; so it goes by the working folder."""
-    words = [sys.executable, "-I", "-S", "-E", str(_HERE / "rsh_agent.py"), str(folder.root / "doors.json")]
+    words = [interpreter, "-I", "-S", "-E", str(PROGRAMS / "rsh_agent.py"), str(folder.root / "doors.json")]
     program = folder.root / "runyard-rsh"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     program.chmod(0o700)

@@ -78,7 +78,9 @@ def allow_files(count: "int | None") -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )
 
 
 def filled_in(words: "list[str]", node: "dict[str, Any]") -> "list[str]":

@@ -1,0 +1,175 @@
+"""The first process of a run's container: `starter.py FILE` starts what the JSON file lists, and stays until no process
+of the container is left.
+
+{"work", "home", "news", "shown": {path: device}, "processes": [{"name", "command", "expands", "variables", "in_front",
+"log", "files"}]}. It tells its node by lines on the fifo `news`:
+
+    started
+    ended NAME WAIT_STATUS OUT_OF_MEMORY_KILLS
+    failed NAME WHY             the process could not be started, or with NAME "-" none could
+    asked SIGNAL                somebody outside wants the container to stop; every process in it hears of that
+
+Runs alone on any Python from 3.6 on.
+"""
+
+import json
+import os
+import signal
+import sys
+
+if False:  # the module is slow to load
+    from typing import Any
+
+NOT_STARTED = 127
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+KILL_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+
+
+class News:
+    """Lines for the node, which may be gone: then nobody needs them."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            self.fd = -1
+
+    def tell(self, *words: "object") -> None:
+        line = " ".join(str(word) for word in words).replace("\n", " ")
+        try:
+            os.write(self.fd, line.encode("utf-8", "replace")[:4000] + b"\n")
+        except OSError:
+            self.fd = -1
+
+
+def main(file: str) -> int:
+    with open(file, "rb") as stream:
+        part = json.loads(stream.read().decode("utf-8"))
+    news = News(part["news"])
+    missing = unseen(part["shown"])
+    if missing:
+        news.tell("failed", "-", f"the engine does not see what this machine has mounted at {missing}")
+        return NOT_STARTED
+    pass_signals_on(news)
+    running = {start(process, part, news): process["name"] for process in part["processes"]}
+    news.tell("started")
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return 0
+        if pid in running:
+            news.tell("ended", running.pop(pid), status, out_of_memory_kills())
+
+
+def unseen(shown: "dict[str, int]") -> str:
+    """A path below which another file system lies than on the machine: the engine has mounts of its own."""
+    for path, device in shown.items():
+        try:
+            if os.stat(path).st_dev != device:
+                return path
+        except OSError:
+            return path
+    return ""
+
+
+def pass_signals_on(news: News) -> None:
+    def hear(number: int, frame: "Any") -> None:
+        news.tell("asked", number)
+        if os.getpid() == 1:  # of a namespace of its own: -1 is all that live in it
+            os.kill(-1, signal.SIGTERM)
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, hear)
+
+
+def start(process: "dict[str, Any]", part: "dict[str, Any]", news: News) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        become(process, part)
+    except OSError as error:
+        why = f"{error.filename or process['command'][0]}: {error.strerror}"
+        news.tell("failed", process["name"], why)
+        os.write(2, f"Runyard: {why}.\n".encode("utf-8", "replace"))
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def become(process: "dict[str, Any]", part: "dict[str, Any]") -> None:
+    for number in (*STOP_SIGNALS, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+    print_into(process["log"])
+    prefer_for_out_of_memory()
+    open_few_files(process["files"])
+    variables = variables_of(process, part["home"])
+    command = process["command"]
+    if process["expands"]:
+        command = command[:1] + [with_variables(word, variables) for word in command[1:]]
+    os.chdir(part["work"])
+    os.execvpe(command[0], command, variables)
+
+
+def variables_of(process: "dict[str, Any]", home: str) -> "dict[str, str]":
+    """The image's own, with the run's on top."""
+    variables = dict(os.environ)
+    variables.update(process["variables"])
+    for name, value in process["in_front"].items():
+        variables[name] = os.pathsep.join(filter(None, (value, variables.get(name, ""))))
+    if not os.access(variables.get("HOME") or "/", os.W_OK):
+        os.makedirs(home, exist_ok=True)
+        variables["HOME"] = home
+    return variables
+
+
+def print_into(log: str) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+
+
+def prefer_for_out_of_memory() -> None:
+    """When memory runs out the kernel should take the script, not those who look after it."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("500")
+    except OSError:
+        pass
+
+
+def open_few_files(count: "int | None") -> None:
+    """What starts ranks first closes, one by one, all files that it might have open."""
+    if count is not None:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY or soft > count:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+def with_variables(word: str, variables: "dict[str, str]") -> str:
+    if "$" not in word:
+        return word
+    import re
+
+    return re.sub(
+        r"\$(?:\{(\w+)\}|(\w+))", lambda found: variables.get(found.group(1) or found.group(2), found.group(0)), word
+    )
+
+
+def out_of_memory_kills() -> int:
+    """In this container, as far as it sees its own limits."""
+    for path in KILL_COUNTERS:
+        try:
+            with open(path) as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        except OSError:
+            continue
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

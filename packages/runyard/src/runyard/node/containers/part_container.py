@@ -1,0 +1,193 @@
+import contextlib
+import hashlib
+import os
+import secrets
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runyard.containers.containers import Mount
+from runyard.containers.engine import Engine
+from runyard.containers.finding import find_engine
+from runyard.errors import Json
+from runyard.model.plan import LaunchPlan
+from runyard.node.attempt import AttemptFolder
+from runyard.node.containers.care import ContainerCare
+from runyard.node.containers.left import leave_mark
+from runyard.node.containers.spec import Files, Program, container_spec, lay_out, mounts_of, told_of
+from runyard.node.errand import Errand, Tell
+from runyard.node.event_loop import EventLoop
+
+_NEVER_STARTED = 127 << 8
+_MOST_WORDS = 20
+StartErrand = Callable[[Callable[[Tell], Json]], Errand]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the container of a part needs of its node."""
+
+    folder: AttemptFolder
+    plan: LaunchPlan
+    image: str
+    python: str
+    sdk: Path
+    data: Sequence[Mount] = ()
+    served: Sequence[str] = ()
+    """Paths of the data that a mount process of this machine serves."""
+
+
+@dataclass
+class News:
+    """What the starter of a container has told so far."""
+
+    has_started: bool = False
+    has_ended: bool = False
+    """No process of it is left."""
+    asked: int | None = None
+    """The signal by which somebody outside asked the container to stop."""
+    out_of_memory_kills: int = 0
+    not_started: dict[str, str] = field(default_factory=dict)
+    """Why a process could not be started, by its name; "-" for all of them."""
+    killed: bool = False
+    """It ended without having told how its processes ended: it was killed with them."""
+
+
+class PartContainer:
+    """One container of a part: from the wish for it to the end of its last process.
+
+    Its processes are known in the event loop by numbers. How they end is told by the container's own first process,
+    so an engine that goes away takes nothing with it but what it ends itself.
+    """
+
+    def __init__(self, setting: Setting, loop: EventLoop, start_errand: StartErrand, care: ContainerCare) -> None:
+        self._setting, self._loop, self._start_errand, self._care = setting, loop, start_errand, care
+        owner = hashlib.sha256(f"{setting.folder.home}\0{setting.folder.part}".encode()).hexdigest()[:12]
+        self.name = f"runyard-{owner}-{secrets.token_hex(4)}"
+        self.news, self.failure = News(), None
+        self._numbers: dict[str, int] = {}
+        self._errand: Errand | None = None
+        self._fifo, self._unread = -1, b""
+
+    failure: Json | None
+    """Why there is no container, as an error of the run."""
+
+    def start(self, programs: Sequence[Program], extra: Sequence[Mount] = ()) -> list[int]:
+        """Have it made, with these processes; returns their numbers at once. Raises OSError."""
+        setting = self._setting
+        files = Files.of(setting.folder, self.name)
+        lay_out(setting.folder, setting.plan, files, told_of(setting.folder, programs, setting.served))
+        self._care.are_over = False
+        self._fifo = os.open(files.news, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._loop.on_readable(self._fifo, self._hear)
+        self._numbers = {program.name: self._loop.number() for program in programs}
+        mounts = [*mounts_of(setting.folder, setting.plan, setting.sdk, setting.data), *extra]
+        self._errand = self._start_errand(lambda tell: _live(setting, self.name, mounts))
+        self._loop.on_readable(self._errand, self._hear_errand)
+        return list(self._numbers.values())
+
+    def has_spoken(self) -> bool:
+        """Its processes have been started, or will never be."""
+        return self.news.has_started or self.news.has_ended
+
+    def last_words(self) -> Json:
+        """What its engine knows of its end, as `ContainerCare` has it."""
+        return self._care.last_words(self.name)
+
+    def _hear(self) -> None:
+        if self._read_to_end():
+            self._end()
+
+    def _read_to_end(self) -> bool:
+        """Take in what the starter has told; True when it tells no more."""
+        try:
+            while piece := os.read(self._fifo, 1 << 16):
+                self._unread += piece
+            is_over = True
+        except BlockingIOError:
+            is_over = False
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            self._take(*line.decode("utf-8", "replace").split(" ", 2))
+        return is_over
+
+    def _take(self, what: str, name: str = "", rest: str = "") -> None:
+        if what == "started":
+            self.news.has_started = True
+            self._let_errand_go()
+        elif what == "ended" and name in self._numbers:
+            status, kills = rest.split(" ")
+            self.news.out_of_memory_kills = int(kills)
+            self._loop.settle(self._numbers.pop(name), int(status))
+        elif what == "failed":
+            self.news.not_started[name] = rest
+        elif what == "asked":
+            self.news.asked = int(name)
+
+    def _hear_errand(self) -> None:
+        errand = self._errand
+        if errand is None:
+            return
+        errand.read()
+        if not errand.is_over:
+            return
+        self._read_to_end()
+        if not self.news.has_started and not self.news.not_started:
+            self.failure = errand.error or _why_silent(errand.done)
+        self._end()
+
+    def _let_errand_go(self) -> None:
+        errand, self._errand = self._errand, None
+        if errand is not None:
+            self._loop.forget(errand)
+            errand.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(errand.pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """Whatever its starter has not told of ended with it, or never began."""
+        self._let_errand_go()
+        if self.news.has_ended:
+            return
+        self.news.has_ended = self._care.are_over = True
+        self.news.killed = self.news.has_started and bool(self._numbers)
+        self._loop.forget(self._fifo)
+        os.close(self._fifo)
+        for number in self._numbers.values():
+            self._loop.settle(number, signal.SIGKILL if self.news.has_started else _NEVER_STARTED)
+        self._numbers = {}
+
+
+def _live(setting: Setting, name: str, mounts: Sequence[Mount]) -> Json:
+    """Make and start the container, and tell how it ended. Whoever has heard its starter need not wait for that."""
+    engine = find_engine()
+    folder = setting.folder
+    leave_mark(folder.home, folder.part, name, engine)
+    spec = container_spec(
+        folder,
+        setting.plan,
+        name=name,
+        image=setting.image,
+        python=setting.python,
+        mounts=mounts,
+        user=_user(engine),
+    )
+    said: list[str] = []
+    finished = engine.containers.run(spec, said.append, keeps=True)
+    return {"status": finished.exit.status, "said": said[-_MOST_WORDS:], "error": finished.exit.error}
+
+
+def _user(engine: Engine) -> str:
+    """By whom files are made as by us: root of an engine of the user's own is that user."""
+    if os.geteuid() == 0 or engine.facts().is_rootless:
+        return "0:0"
+    return f"{os.geteuid()}:{os.getegid()}"
+
+
+def _why_silent(done: Json | None) -> Json:
+    if done is None:
+        return {"code": "ServiceError", "message": "What was to start the run's container was killed."}
+    said = " ".join([*done["said"], done["error"]]).strip() or f"it ended with {done['status']}"
+    message = f"The interpreter of the image could not be started in the run's container: {said}"
+    return {"code": "UserError", "message": message}
