@@ -2,7 +2,9 @@ import os
 import tempfile
 import unittest
 
+from azureml._environment_object import environment_object
 from azureml.core import Environment, RunConfiguration
+from azureml.core._inference_config import environment_to_serve
 from azureml.core.runconfig import DataReferenceConfiguration, MpiConfiguration
 from azureml.exceptions import RunConfigurationException, UserErrorException
 
@@ -57,12 +59,88 @@ class Environments(InAFolder):
         self.assertEqual((loaded.docker.base_dockerfile, loaded.environment_variables, loaded.name),
                          ("FROM debian\nRUN true", {"A": "1"}, "e"))
 
+    def test_an_environment_saved_over_another_leaves_nothing_of_it(self):
+        target = os.path.join(self.folder, "saved")
+        first = Environment("e")
+        first.docker.base_dockerfile = "FROM debian"
+        first.save_to_directory(target)
+        with self.assertRaises(FileExistsError):
+            Environment("f").save_to_directory(target)
+        Environment("f").save_to_directory(target, overwrite=True)
+        loaded = Environment.load_from_directory(target)
+        self.assertEqual((loaded.name, loaded.docker.base_dockerfile), ("f", None))
+
+    def test_what_is_no_definition_is_told(self):
+        with self.assertRaisesRegex(UserErrorException, "no azureml_environment.json"):
+            Environment.load_from_directory(self.folder)
+        for text in ("[]", "{"):
+            self.write("azureml_environment.json", text)
+            with self.assertRaisesRegex(UserErrorException, "is no environment's definition"):
+                Environment.load_from_directory(self.folder)
+
     def test_a_clone_shares_nothing(self):
         first = Environment("first")
         second = first.clone("second")
         second.python.conda_dependencies.add_pip_package("numpy")
         self.assertEqual((second.name, first.name), ("second", "first"))
         self.assertNotIn("numpy", list(first.python.conda_dependencies.pip_packages))
+
+
+class Dockerfiles(InAFolder):
+    def test_one_is_given_as_a_path_or_as_its_text(self):
+        path = self.write("Dockerfile", "FROM debian\nRUN true\n")
+        for given, text in ((path, "FROM debian\nRUN true\n"), ("FROM debian", "FROM debian"),
+                            ("# c\nFROM debian", "# c\nFROM debian")):
+            made = Environment.from_dockerfile("e", given)
+            self.assertEqual((made.docker.base_dockerfile, made.docker.base_image), (text, None))
+            self.assertTrue(made.python.user_managed_dependencies)
+
+    def test_a_path_that_is_not_there_is_no_dockerfile(self):
+        for given in ("Dockerfile.absent", "a\x00b"):
+            with self.assertRaisesRegex(UserErrorException, "base_dockerfile must be the path"):
+                Environment("e").docker.base_dockerfile = given
+
+    def test_the_packages_of_an_image_come_from_one_file(self):
+        conda = self.write("env.yml", "dependencies:\n- python=3.8\n")
+        pip = self.write("requirements.txt", "numpy\n")
+        made = Environment.from_docker_image("e", "debian", conda_specification=conda)
+        self.assertFalse(made.python.user_managed_dependencies)
+        self.assertEqual(made.python.conda_dependencies.get_python_version(), "3.8")
+        with self.assertRaisesRegex(UserErrorException, "not both"):
+            Environment.from_docker_image("e", "debian", conda_specification=conda, pip_requirements=pip)
+
+
+class RegistryPasswords(InAFolder):
+    def setUp(self):
+        super(RegistryPasswords, self).setUp()
+        self.environment = Environment("e")
+        registry = self.environment.docker.base_image_registry
+        registry.address, registry.username, registry.password = "registry.example", "me", "s3cret"
+
+    def test_one_is_not_shown(self):
+        for shown in (self.environment, self.environment.docker, self.environment.docker.base_image_registry):
+            self.assertNotIn("s3cret", repr(shown))
+            self.assertIn("****", repr(shown))
+
+    def test_one_is_written_to_no_file(self):
+        self.environment.save_to_directory(os.path.join(self.folder, "saved"))
+        config = RunConfiguration()
+        config.environment = self.environment
+        config.save(self.folder, "one")
+        config.save(self.folder, "two", separate_environment_yaml=True)
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                with open(os.path.join(folder, name)) as file:
+                    self.assertNotIn("s3cret", file.read(), name)
+
+    def test_one_stays_with_a_clone_and_goes_to_the_service(self):
+        cloned = self.environment.clone("other")
+        sent = environment_object(cloned, ".")
+        self.assertEqual(sent["docker"]["baseImageRegistry"]["password"], "s3cret")
+
+    def test_a_web_service_is_sent_none(self):
+        sent = environment_to_serve(self.environment, ".")
+        self.assertIsNone(sent["docker"]["baseImageRegistry"]["password"])
 
 
 class RunConfigurations(InAFolder):

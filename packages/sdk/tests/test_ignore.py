@@ -27,6 +27,24 @@ class Matching(unittest.TestCase):
         self.assertTrue(rules.leave_out("keep.log", is_folder=False))
 
 
+class OfABuildContext(unittest.TestCase):
+    def left_out(self, *lines):
+        rules = DockerRules(lines)
+        return [path for path in FILES if not path.endswith("/") and rules.leave_out(path, is_folder=False)]
+
+    def test_patterns_are_meant_from_the_root(self):
+        self.assertEqual(self.left_out("*.pyc", "./foo/baz", "# comment", ""), ["a.pyc", "foo/baz"])
+        self.assertEqual(self.left_out("**/*.pyc"), ["a.pyc", "b/a.pyc"])
+
+    def test_a_folder_goes_with_all_that_is_in_it(self):
+        self.assertEqual(self.left_out("docs/"), ["docs/x.md", "docs/deep/x.md"])
+        self.assertTrue(DockerRules(["docs"]).leave_out("docs", is_folder=True))
+
+    def test_an_exception_brings_back_what_lies_deeper(self):
+        self.assertEqual(self.left_out("docs", "!docs/deep/x.md"), ["docs/x.md"])
+        self.assertFalse(DockerRules(["docs", "!docs/deep/x.md"]).leave_out("docs", is_folder=True))
+
+
 class AgainstGitItself(unittest.TestCase):
     """git is the judge of its own rules. Where a machine has none, the hand-picked cases above still hold."""
 

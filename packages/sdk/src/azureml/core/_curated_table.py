@@ -31,7 +31,7 @@ TABLE = {
     "Minimal": (_OF_2020, ()),
     "Tutorial": (_OF_2020, ("scikit-learn==0.22.2.post1", "joblib", "pandas", "matplotlib", "tqdm")),
     "Scikit-learn-0.20.3": (_OF_2020, ("scikit-learn==0.20.3", "scipy==1.2.1", "joblib==0.13.2")),
-    "VowpalWabbit-8.8.0": (_OF_2020, ("vowpalwabbit==8.8.0", "pandas", "pyarrow")),
+    "VowpalWabbit-8.8.0": (_OF_2020, ("vowpalwabbit==8.8.1", "pandas", "pyarrow")),
     "PySpark-MmlSpark-0.15": (_OF_2020, ("pyspark==3.0.3", "numpy", "pandas<1")),
     "Dask-CPU": (_OF_2020, ("dask[complete]", "dask-ml", "distributed", "fastparquet", "fsspec", "joblib", "lz4",
                             "pyarrow")),

@@ -188,7 +188,7 @@ class Data(Element):
     """A dataset that a run reads. Make one with `dataset.as_named_input(...)` rather than by hand."""
 
     _fields = {"data_location": DataLocation, "create_output_directories": None, "mechanism": None,
-               "environment_variable_name": None, "path_on_compute": None, "overwrite": None}
+               "environment_variable_name": None, "path_on_compute": None, "overwrite": None, "options": None}
 
     def __init__(self, data_location=None, create_output_directories=None, mechanism="direct",
                  environment_variable_name=None, path_on_compute=None, overwrite=False, options=None):

@@ -14,6 +14,9 @@ from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.databricks import DatabricksSection
 from azureml.exceptions import AzureMLException, UserErrorException  # noqa: F401
 
+_AUTOSAVED = "Autosave_"
+"""How the names begin that the service gives to environments of runs that are not registered."""
+
 
 class Environment(Element):
     """What a script needs around it: interpreter, packages, variables, image. `register` stores a version of it."""
@@ -102,16 +105,20 @@ class Environment(Element):
             raise UserErrorException("Give version or label, not both.")
         if is_curated_name(name):
             return Environment._curated(name, version)
+        if str(version).startswith(_AUTOSAVED):
+            return Environment._stored(dict(get_asset(workspace, "environments", version), name=name, version=version))
         return Environment._stored(get_asset(workspace, "environments", name, version, label=label))
 
     @staticmethod
     def list(workspace):
-        """Name to environment, the newest version of each, the curated ones first."""
+        """Name to environment, the newest version of each, the curated ones first. Those that were kept with a run
+        alone are not among them."""
         from azureml._assets import list_assets
         from azureml.core._curated import curated_names
         listed = {name: Environment._curated(name) for name in curated_names()}
         listed.update((found["name"], Environment._stored(found))
-                      for found in list_assets(workspace, "environments", latest=True))
+                      for found in list_assets(workspace, "environments", latest=True)
+                      if not found["name"].startswith(_AUTOSAVED))
         return listed
 
     def register(self, workspace):

@@ -1,6 +1,6 @@
 import os
 
-from azureml._elements import Element
+from azureml._elements import Element, without_secrets
 from azureml.core._environment_sections import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE
 from azureml.core._run_sections import (  # noqa: F401
     SUPPORTED_DATAREF_MODES, SUPPORTED_DELIVERY_MECHANISM, SUPPORTED_PYTORCH_BACKENDS, AmlComputeConfiguration,
@@ -118,11 +118,12 @@ class RunConfiguration(Element):
         self._auto_prepare_environment = auto_prepare_environment
 
     def save(self, path=None, name=None, separate_environment_yaml=False):
-        """Write NAME.runconfig and conda_dependencies.yml into the configuration folder of `path`."""
+        """Write NAME.runconfig and conda_dependencies.yml into the configuration folder of `path`, without the
+        password of an image's registry."""
         from azureml._yaml import dumps
         folder, name = _config_folder(path or self._path or "."), name or self._name or LOCAL_RUNCONFIG_NAME
         os.makedirs(folder, exist_ok=True)
-        written = self._to_object()
+        written = without_secrets(self._to_object())
         conda = self.environment.python.conda_dependencies
         if conda is not None:
             conda.save(os.path.join(folder, _CONDA_FILE))
