@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,11 @@ def install_micromamba(folder: Path) -> Path:
 
 def install_conda(folder: Path, python: str, uv: str) -> Path:
     """The last conda that the Python package index has, run by a Python of its time; the index is this process's."""
-    subprocess.run([uv, "venv", "--quiet", "--python", python, str(folder / "conda-itself")], check=True)
     inside = folder / "conda-itself/bin/python"
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", str(inside), "conda==4.3.16"], check=True)
+    environ = {**os.environ, "TMPDIR": str(folder)}
+    packages = ["conda==4.3.16", "ruamel.yaml<0.16"]  # later ones are without what it calls
+    subprocess.run([uv, "venv", "--quiet", "--python", python, str(inside.parents[1])], check=True, env=environ)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", str(inside), *packages], check=True, env=environ)
     program = folder / "conda"
     # Its own `conda` command only tells that pip is not how to install it.
     program.write_text(f'#!/bin/sh\nexec "{inside}" -m conda "$@"\n')
