@@ -78,6 +78,12 @@ def attribute_differences(name: str, instance: Any, attributes: list[str]) -> It
             yield f"{name}.{attribute}: missing attribute"
 
 
+def field_differences(name: str, instance: Any, fields: list[str]) -> Iterator[str]:
+    """Of what is kept in files: letter case of the keys does not count when they are read."""
+    written = {key.lower() for key in instance._to_object()} if fields else set()
+    yield from (f"{name}: no field {field}" for field in fields if field.lower() not in written)
+
+
 def import_differences(paths: list[str]) -> Iterator[str]:
     for path in paths:
         try:

@@ -3,12 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from azureml.core import Environment, RunConfiguration, ScriptRunConfig
-from azureml.core import environment as environments
+from azureml.core import RunConfiguration, ScriptRunConfig
 from azureml.core import runconfig as sections
 from azureml.core.compute import AmlCompute, ComputeTarget
-from azureml.core.container_registry import ContainerRegistry, RegistryIdentity
-from azureml.core.databricks import DatabricksSection
 from azureml.core.keyvault import Keyvault
 from azureml.core.model import Model
 from azureml.core.resource_configuration import ResourceConfiguration
@@ -36,12 +33,8 @@ def all_instances() -> dict[str, Any]:
     dataset_input = DatasetConsumptionConfig("n", FileDataset())
     configuration = AmlCompute.provisioning_configuration(max_nodes=1)
     made: dict[str, Any] = {
-        "azureml.core.Environment": Environment("e"),
         "azureml.core.RunConfiguration": RunConfiguration(),
         "azureml.core.ScriptRunConfig": ScriptRunConfig("."),
-        "azureml.core.ContainerRegistry": ContainerRegistry(),
-        "azureml.core.container_registry.RegistryIdentity": RegistryIdentity(),
-        "azureml.core.databricks.DatabricksSection": DatabricksSection(),
         "azureml.core.Keyvault": Keyvault(WORKSPACE),
         "azureml.core.Model": Model._of_asset(WORKSPACE, asset({"files": []})),
         "azureml.core.resource_configuration.ResourceConfiguration": ResourceConfiguration(),
@@ -49,11 +42,6 @@ def all_instances() -> dict[str, Any]:
         "azureml.core.compute.AmlCompute": cluster,
         "azureml.core.compute.amlcompute.AmlComputeProvisioningConfiguration": configuration,
         "azureml.core.compute.amlcompute.ScaleSettings": cluster.scale_settings,
-        "azureml.core.environment.DockerSection": environments.DockerSection(),
-        "azureml.core.environment.PythonSection": environments.PythonSection(),
-        "azureml.core.environment.SparkSection": environments.SparkSection(),
-        "azureml.core.environment.RSection": environments.RSection(),
-        "azureml.core.environment.DockerBuildContext": environments.DockerBuildContext(),
         "azureml.data.FileDataset": FileDataset(),
         "azureml.data.OutputFileDatasetConfig": OutputFileDatasetConfig(),
         "azureml.data.output_dataset_config.OutputTabularDatasetConfig": OutputFileDatasetConfig().read_parquet_files(),

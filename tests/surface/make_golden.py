@@ -53,7 +53,18 @@ def described(facts: dict[str, Any]) -> dict[str, Any]:
     constructor = (facts.get("constructor") or {}).get("sig")
     paths = [path for kind in ("declared", "defined", "leaked") for path in facts["imports"].get(kind, [])]
     return {"path": paths[0], "constructor": constructor, "members": members,
-            "attributes": sorted(facts.get("instance_attrs") or [])}  # fmt: skip
+            "attributes": sorted(facts.get("instance_attrs") or []), "fields": fields_of(facts)}  # fmt: skip
+
+
+def fields_of(facts: dict[str, Any]) -> list[str]:
+    """The keys under which its settings stand in a .runconfig file or an environment's definition."""
+    named = (facts.get("yaml_fields") or {}).items()
+    return sorted(camel_case((field.get("serialized_name") or name).strip("'").lstrip("_")) for name, field in named)
+
+
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def imports_of(surface: dict[str, Any]) -> list[str]:

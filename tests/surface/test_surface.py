@@ -8,9 +8,11 @@ from tests.surface.differences import (
     attribute_differences,
     class_differences,
     constant_differences,
+    field_differences,
     golden,
     import_differences,
 )
+from tests.surface.environment_instances import environment_instances
 from tests.surface.instances import all_instances
 from tests.surface.served_instances import served_instances
 
@@ -22,8 +24,9 @@ CLASSES: dict[str, dict[str, Any]] = golden("classes")
 def differences() -> set[str]:
     """Everything in which our surface is not the golden one."""
     found = {one for name, facts in CLASSES.items() for one in class_differences(name, facts)}
-    for name, instance in (all_instances() | served_instances()).items():
+    for name, instance in (all_instances() | environment_instances() | served_instances()).items():
         found |= set(attribute_differences(name, instance, CLASSES[name]["attributes"]))
+        found |= set(field_differences(name, instance, CLASSES[name]["fields"]))
     return found | set(import_differences(golden("imports"))) | set(constant_differences(golden("constants")))
 
 
@@ -37,6 +40,13 @@ def test_a_gap_that_was_closed_leaves_the_gaps_file(differences):
 
 def test_every_gap_has_a_reason():
     assert [name for name, reason in GAPS.items() if len(reason.split()) < 4] == []
+
+
+def test_every_part_of_an_environment_is_compared_as_an_object():
+    parts = ("environment.", "databricks.", "container_registry.", "conda_dependencies.", "ContainerRegistry")
+    named = {name for name in CLASSES if name.startswith(tuple(f"azureml.core.{part}" for part in parts))}
+    assert len(named) > 20
+    assert sorted(named - set(environment_instances())) == []
 
 
 def test_the_golden_surface_holds_every_class_that_the_sdk_promises():

@@ -18,7 +18,8 @@ class CuratedEnvironments(unittest.TestCase):
     def test_framework_and_release_are_those_of_the_name(self):
         for name, package in (("AzureML-TensorFlow-1.13-CPU", "tensorflow==1.13.*"),
                               ("AzureML-TensorFlow-2.0-GPU", "tensorflow-gpu==2.0.*"),
-                              ("AzureML-PyTorch-1.6-GPU", "torch==1.6.*"), ("AzureML-Chainer-5.1.0-GPU", "chainer==5.1.0"),
+                              ("AzureML-PyTorch-1.6-GPU", "torch==1.6.*"),
+                              ("AzureML-Chainer-5.1.0-GPU", "chainer==5.1.0"),
                               ("AzureML-sklearn-0.24-ubuntu18.04-py37-cpu", "scikit-learn==0.24.1"),
                               ("AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "torch==1.13.1"),
                               ("AzureML-lightgbm-3.2-ubuntu18.04-py37-cpu", "lightgbm==3.2.*"),

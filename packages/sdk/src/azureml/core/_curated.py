@@ -40,4 +40,8 @@ def _known(name):
 
 def _near(name):
     from difflib import SequenceMatcher
-    return sorted(curated_names(), key=lambda known: -SequenceMatcher(None, known.lower(), name.lower()).ratio())[:_NEAR]
+
+    def likeness(known):
+        return SequenceMatcher(None, known.lower(), name.lower()).ratio()
+
+    return sorted(curated_names(), key=likeness, reverse=True)[:_NEAR]

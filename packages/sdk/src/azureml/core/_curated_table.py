@@ -12,8 +12,8 @@ _SCIENCE_38 = ("matplotlib>=3.3,<3.4", "numpy>=1.17,<1.22", "pandas>=1.3,<1.4", 
                "tqdm>=4.59,<4.63")
 _SCIENCE = ("matplotlib", "numpy<2", "pandas<3", "psutil", "scipy", "tqdm")
 _FOR_MODELS_37 = ("numpy>=1.16,<1.22", "pandas>=1.1,<1.2")
-_AUTOML = ("scikit-learn==0.22.1", "pandas==0.25.3", "numpy==1.18.5", "scipy==1.4.1", "xgboost==0.90", "holidays==0.9.11",
-           "psutil", "joblib==0.14.1")
+_AUTOML = ("scikit-learn==0.22.1", "pandas==0.25.3", "numpy==1.18.5", "scipy==1.4.1", "xgboost==0.90",
+           "holidays==0.9.11", "psutil", "joblib==0.14.1")
 _BESIDE_OLD_TORCH = ("tensorboard==1.14.0", "future", "setuptools<60", "tqdm")
 
 _TORCHVISION = {"1.0": "0.2.2", "1.1": "0.3.0", "1.2": "0.4.0", "1.3": "0.4.1", "1.4": "0.5.0", "1.5": "0.6.0",

@@ -191,6 +191,8 @@ class Environment(Element):
 
     def get_image_details(self, workspace):
         """The facts of the image that the registered environment of this name and version lies in."""
+        if str(self.version).startswith(_AUTOSAVED):
+            return image_details(workspace, self.version, None)
         return image_details(workspace, self.name, self.version)
 
     @classmethod
