@@ -40,6 +40,18 @@ def podman(_able: None) -> Iterator[Engine]:
         yield engine
 
 
+@pytest.fixture(scope="session", params=["docker", "podman"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def base(engine: Engine) -> str:
+    """A Debian without any Python, in `engine`."""
+    return imported(engine, PLAIN)
+
+
 @pytest.fixture
 def own_docker(_able: None) -> Iterator[Callable[[], Engine]]:
     """Starts a dockerd that the test may stop or fill: nobody else has it."""

@@ -1,14 +1,193 @@
+"""What the two engines must do alike, through the API that they share."""
+
+import io
+import signal
+import tarfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 
-from runyard.containers.containers import ContainerSpec
+from runyard.containers.containers import ContainerSpec, Mount
 from runyard.containers.engine import Engine
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.images import ContainerWish, VolumeWish
+from runyard.testing.base_images import PLAIN
+from runyard.testing.container_engine import kill_engine
+from tests.images.conftest import imported
 
 pytestmark = pytest.mark.images
+SLEEP = ("sleep", "600")
 
 
-def test_a_container_runs_what_it_is_told(docker: Engine, debian: str) -> None:
+def lines_of(engine: Engine, spec: ContainerSpec) -> list[str]:
     lines: list[str] = []
-    done = docker.containers.run(ContainerSpec(debian, ("sh", "-c", "echo out; echo err >&2; exit 3")), lines.append)
+    done = engine.containers.run(spec, lines.append)
+    assert done.exit.status == 0, lines
+    return lines
+
+
+def shell(image: str, script: str, **more: object) -> ContainerSpec:
+    return ContainerSpec(image, ("sh", "-c", script), **more)
+
+
+@pytest.fixture
+def sleeping(engine: Engine, base: str) -> Iterator[str]:
+    container = engine.containers.create(ContainerSpec(base, SLEEP, labels={"tests.sleeping": "yes"}, ipc="shareable"))
+    engine.containers.start(container)
+    yield container
+    engine.containers.remove(container)
+
+
+def test_a_container_says_both_streams_and_how_it_ended_and_is_gone(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    done = engine.containers.run(shell(base, "echo out; echo err >&2; exit 3"), lines.append)
     assert done.exit.status == 3
     assert sorted(lines) == ["err", "out"]
-    assert docker.containers.state(done.id) is None
+    assert engine.containers.state(done.id) is None
+
+
+def test_a_container_has_its_variables_folder_user_and_mounts(engine: Engine, base: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "given").write_text("from the machine\n")
+    spec = shell(
+        base,
+        'echo "$WISH"; pwd; id -u; cat /in/given; touch /in/more 2>/dev/null || echo read-only; echo back > /out/made',
+        variables={"WISH": "a=b $c 'd'"},
+        working_folder="/var",
+        user="1234:1234",
+        mounts=(Mount(str(tmp_path), "/in", is_read_only=True),),
+        wish=ContainerWish(volumes=(VolumeWish(str(tmp_path / "out"), "/out"),)),
+    )
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out").chmod(0o777)
+    assert lines_of(engine, spec) == ["a=b $c 'd'", "/var", "1234", "from the machine", "read-only"]
+    assert (tmp_path / "out" / "made").read_text() == "back\n"
+    assert (tmp_path / "out" / "made").stat().st_uid == 1234
+
+
+def test_a_mount_of_a_folder_that_is_not_there_is_refused(engine: Engine, base: str, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(EnvironmentFailed, match=str(missing)):
+        engine.containers.run(ContainerSpec(base, ("true",), mounts=(Mount(str(missing), "/in"),)), print)
+    assert not missing.exists()
+
+
+def test_limits_hold(engine: Engine, base: str) -> None:
+    wish = ContainerWish(shm_bytes=3 << 20, cpus=0.5, memory_bytes=64 << 20, ulimits=(("nofile", 100, 200),))
+    lines = lines_of(engine, shell(base, "ulimit -Sn; ulimit -Hn; df -k --output=size /dev/shm | tail -1", wish=wish))
+    assert [line.strip() for line in lines] == ["100", "200", "3072"]
+
+
+def test_a_container_beyond_its_memory_is_killed(engine: Engine, base: str) -> None:
+    grow = "words=$(head -c 200000000 /dev/zero | tr '\\0' x)"
+    hungry = shell(base, grow, wish=ContainerWish(memory_bytes=32 << 20))
+    exit_ = engine.containers.run(hungry, print).exit
+    assert exit_.status == 128 + signal.SIGKILL
+    if engine.facts().name == "docker":  # podman 4.3 does not tell on the first version of control groups
+        assert exit_.is_out_of_memory
+
+
+@pytest.mark.parametrize(
+    ("command", "user", "said"),
+    [
+        (("no-such-program",), "", "no-such-program"),
+        (("/etc/passwd",), "", "permission denied"),
+        (("true",), "nobody-knows-me", "unable to find user nobody-knows-me"),
+    ],
+)
+def test_a_start_that_fails_tells_why_and_leaves_no_container(
+    engine: Engine, base: str, command: tuple[str, ...], user: str, said: str
+) -> None:
+    labels = {"tests.failing": said}
+    with pytest.raises(EnvironmentFailed, match=said) as failed:
+        engine.containers.run(ContainerSpec(base, command, user=user, labels=labels), print)
+    assert failed.value.facts["cause"] == Cause.ENGINE_FAILED
+    assert engine.containers.with_labels(labels) == ()
+
+
+def test_a_killed_container_tells_the_signal(engine: Engine, sleeping: str) -> None:
+    assert engine.containers.kill(sleeping, signal.SIGKILL)
+    assert engine.containers.wait(sleeping).status == 128 + signal.SIGKILL
+    assert not engine.containers.kill(sleeping)
+
+
+def test_a_container_is_found_by_its_labels_and_removed_once(engine: Engine, sleeping: str) -> None:
+    (found,) = engine.containers.with_labels({"tests.sleeping": "yes"}, is_running_only=True)
+    assert (found.id, found.status) == (sleeping, "running")
+    assert engine.containers.with_labels({"tests.sleeping": "no"}) == ()
+    state = engine.containers.state(sleeping)
+    assert state is not None
+    assert state.is_running
+    assert b"sleep\x00600" in Path("/proc", str(state.pid), "cmdline").read_bytes()
+    engine.containers.remove(sleeping)
+    engine.containers.remove(sleeping)
+    assert engine.containers.state(sleeping) is None
+
+
+def test_a_container_shares_the_memory_of_another(engine: Engine, base: str, sleeping: str) -> None:
+    lines_of(engine, shell(base, "echo shared > /dev/shm/word", ipc=f"container:{sleeping}"))
+    assert lines_of(engine, shell(base, "cat /dev/shm/word", ipc=f"container:{sleeping}")) == ["shared"]
+
+
+def test_files_go_in_and_out_of_a_container(engine: Engine, sleeping: str) -> None:
+    sent = io.BytesIO()
+    with tarfile.open(fileobj=sent, mode="w") as tar:
+        entry = tarfile.TarInfo("folder/file")
+        entry.size = 5
+        tar.addfile(entry, io.BytesIO(b"words"))
+    sent.seek(0)
+    engine.containers.put_archive(sleeping, "/opt", sent)
+    back = io.BytesIO(b"".join(engine.containers.get_archive(sleeping, "/opt/folder/file")))
+    with tarfile.open(fileobj=back) as tar:
+        content = tar.extractfile("file")
+        assert content is not None
+        assert content.read() == b"words"
+
+
+def test_a_commit_is_a_layer_with_the_command_of_the_image_below(engine: Engine, base: str) -> None:
+    below = engine.images.find(base)
+    done = engine.containers.run(shell(base, "echo made > /made"), print, keeps=True)
+    labels = {"tests.layer": 'a "word"'}
+    try:
+        made = engine.images.commit(done.id, "tests/layer:1", labels=labels, changes=("ENV ADDED=yes",))
+    finally:
+        engine.containers.remove(done.id)
+    assert below is not None
+    assert made.layers[:-1] == below.layers
+    assert (made.entrypoint, made.command) == (below.entrypoint, below.command)
+    assert made.variables["ADDED"] == "yes"
+    assert [entry.id for entry in engine.images.with_labels(labels)] == [made.id]
+    assert lines_of(engine, shell("tests/layer:1", "cat /made")) == ["made"]
+    assert engine.images.remove(made.id, is_forced=True)
+    assert engine.images.find(made.id) is None
+    assert not engine.images.remove("tests/layer:1")
+
+
+def test_the_entrypoint_of_an_image_is_not_in_the_way(engine: Engine, base: str) -> None:
+    done = engine.containers.run(shell(base, "true"), print, keeps=True)
+    made = engine.images.commit(done.id, "tests/entry:1", changes=('ENTRYPOINT ["/bin/false"]', 'CMD ["--never"]'))
+    engine.containers.remove(done.id)
+    assert made.entrypoint == ("/bin/false",)
+    assert lines_of(engine, ContainerSpec(made.id, ("echo", "mine"))) == ["mine"]
+    engine.images.remove(made.id, is_forced=True)
+
+
+def test_an_image_that_a_container_runs_from_stays(engine: Engine, base: str, sleeping: str) -> None:
+    with pytest.raises(EnvironmentFailed):
+        engine.images.remove(base)
+    assert engine.images.find(base) is not None
+
+
+def test_an_engine_that_dies_fails_whoever_waits(own_docker: Callable[[], Engine]) -> None:
+    engine = own_docker()
+    container = engine.containers.create(ContainerSpec(imported(engine, PLAIN), SLEEP))
+    engine.containers.start(container)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(engine.containers.wait, container)
+        kill_engine(engine)
+        with pytest.raises(EnvironmentFailed, match=engine.address) as failed:
+            waiting.result(30)
+    assert failed.value.facts["cause"] == Cause.ENGINE_FAILED

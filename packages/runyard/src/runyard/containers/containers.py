@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http.client import HTTPResponse
 from typing import IO
 
-from runyard.containers.creating import ContainerSpec, Mount, creation
+from runyard.containers.creating import ContainerSpec, Mount, creation, want_sources
 from runyard.containers.failures import Refused, not_started
 from runyard.containers.records import (
     DOCKER,
@@ -39,6 +39,7 @@ class Containers:
 
     def create(self, spec: ContainerSpec) -> str:
         """Its id. Nothing runs yet."""
+        want_sources(spec)
         engine = self._facts().name if spec.gpus or spec.wish.wants_gpus else DOCKER
         made = self._transport.ask("POST", "/containers/create", {"name": spec.name}, creation(spec, engine))
         return str(made["Id"])
@@ -67,7 +68,7 @@ class Containers:
         try:
             self._transport.ask("POST", f"/containers/{container}/kill", {"signal": signal.Signals(number).name})
         except Refused as no:
-            if no.http_status in (404, 409) or "not running" in no.said or "not in running" in no.said:
+            if no.http_status in (404, 409) or "can only kill running" in no.said:
                 return False
             raise
         return True

@@ -1,10 +1,13 @@
 """What an engine is asked to make a container from."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from runyard.containers.records import DOCKER, PODMAN
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 from runyard.model.images import ContainerWish
 
 Json = dict[str, Any]
@@ -40,6 +43,18 @@ class ContainerSpec:
     """In place of the image's own, which is never used."""
     keeps_output: bool = False
     """The engine keeps the last of what is printed, for `docker logs`."""
+
+
+def want_sources(spec: ContainerSpec) -> None:
+    """Every mount has something to mount: podman, and older dockers, would make a folder of root's there."""
+    missing = next((mount.source for mount in _all_mounts(spec) if not os.path.exists(mount.source)), None)
+    if missing is not None:
+        raise EnvironmentFailed(
+            f"{missing!r} is to be mounted into a container, and is not on this machine.",
+            hint="Make it first, or correct the volume in the docker arguments.",
+            cause=Cause.ENGINE_FAILED,
+            said=f"no such file or directory: {missing}",
+        )
 
 
 def creation(spec: ContainerSpec, engine: str = DOCKER) -> Json:

@@ -6,6 +6,7 @@ container. Starting them needs root.
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -82,6 +83,12 @@ def running_docker(folder: Path, *, mirror: Registry | None = None) -> Iterator[
         yield engine
 
 
+def kill_engine(docker: Engine) -> None:
+    """Its server alone, as `kill -9` does: what runs in containers goes on."""
+    pid = Path(docker.address.removeprefix("unix://")).with_name("pid").read_text()
+    os.kill(int(pid), signal.SIGKILL)
+
+
 @contextmanager
 def running_podman(folder: Path) -> Iterator[Engine]:
     """A podman that speaks the Docker API, on the host's network. Registries on loopback need no certificate."""
@@ -130,11 +137,13 @@ def _guarded(
     folder: Path, command: Sequence[str], answers: Answers, settings: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """Run a server until the block ends, or this process does."""
-    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR", "LANG")}
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    own = {"HOME": str(folder), "TMPDIR": str(temporary), "PATH": _PATHS}
     with (folder / "server.log").open("ab") as log:
         guard = subprocess.Popen(
             [sys.executable, "-S", engine_guard.__file__, str(folder), *command],
-            env={**kept, "PATH": _PATHS, **(settings or {})},
+            env={**own, **(settings or {})},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
