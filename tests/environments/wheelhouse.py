@@ -13,6 +13,7 @@ def get_requires_for_build_wheel(config_settings=None):
     return []
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
+    exec({work!r})
     gate = {gate!r}
     if gate and os.path.exists(gate + ".entered"):
         open(gate + ".entered", "w").close()
@@ -26,20 +27,28 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def add_wheel(
-    folder: Path, name: str, version: str, *, needs: str = "", module: str = "", needs_python: str = ""
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    needs: str = "",
+    module: str = "",
+    needs_python: str = "",
+    tag: str = "py3-none-any",
 ) -> None:
     """A wheel with one module of its name and a console script `NAME-where` that prints sys.prefix."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for inner, text in _files(name, version, needs, module, needs_python).items():
             wheel.writestr(inner, text)
 
 
-def add_source(folder: Path, name: str, version: str, *, gate: str = "") -> None:
-    """A source package whose build waits at the named pipes GATE.entered and GATE.leave while they exist."""
+def add_source(folder: Path, name: str, version: str, *, gate: str = "", work: str = "") -> None:
+    """A source package whose build first does `work`, in Python, and waits at the named pipes GATE.entered and
+    GATE.leave while they exist."""
     folder.mkdir(parents=True, exist_ok=True)
-    backend = BACKEND.format(name=name, version=version, files=_files(name, version, "", ""), gate=gate)
+    backend = BACKEND.format(name=name, version=version, files=_files(name, version, "", ""), gate=gate, work=work)
     contents = {
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
         f'[project]\nname = "{name}"\nversion = "{version}"\n',

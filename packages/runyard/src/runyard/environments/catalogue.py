@@ -64,7 +64,7 @@ ROWS: tuple[Row, ...] = (
         rf"Hash mismatch for `{PACKAGE}",
         r"THESE PACKAGES DO NOT MATCH THE HASHES",
         rf"Failed to (?:download|read|extract|unzip)[^`]*`{PACKAGE}[^`]*`(?=[\s\S]*(?:[Zz]ip|archive|decompress))",
-        r"(?:[Ii]nvalid|bad) (?:[Zz]ip|gzip|tar)",
+        r"Failed to read from zip file|(?:[Ii]nvalid|bad) (?:[Zz]ip|gzip|tar)",
     ),
     *_row(
         Cause.CERTIFICATE,

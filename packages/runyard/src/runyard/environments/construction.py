@@ -25,6 +25,19 @@ NOT_AS_LOCKED = (
 NOT_MENDED_BY_RESOLVING = (Cause.CHECKSUM, Cause.DISK_FULL, Cause.KILLED)
 
 
+def plain(lock: Lock) -> Lock:
+    """The lock, where it names pinned packages and nothing else. It may have come over the wire."""
+    if lock.foreign_lines:
+        said = lock.foreign_lines[0]
+        raise EnvironmentFailed(
+            f"The lock that the environment is to be made from holds {said!r}, which no lock of ours has.",
+            hint="Submit the definition anew instead of running it again.",
+            cause=Cause.UNKNOWN,
+            said=said,
+        )
+    return lock
+
+
 @dataclass(frozen=True)
 class Construction:
     """One environment while it is made, by the holder of its builder lock, whose descriptor is `held`."""
@@ -60,13 +73,13 @@ class Construction:
 
     def _filled(self, uv: Uv, given: Lock | None) -> Lock:
         if self.spec.locked:
-            lock = Lock.parse(self.spec.locked)
+            lock = plain(Lock.parse(self.spec.locked))
             try:
                 self._fill(uv, lock)
             except EnvironmentFailed as failure:
                 raise EnvironmentFailed(failure.problem, hint=NOT_AS_LOCKED, **failure.facts) from failure
             return lock
-        before = given or self._locked_before()
+        before = plain(given) if given else self._locked_before()
         if before is not None:
             try:
                 self._fill(uv, before)

@@ -8,6 +8,10 @@ HEADER = re.compile(r"# (?P<name>[a-z]+): (?P<value>.*)")
 OLD_HEADER = re.compile(r"# python (?P<minor>\d+\.\d+)")
 VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*(?:==\s*(?P<version>[^\s;\\]+)|@\s)")
 HASH = re.compile(r"--hash=\S+")
+REQUIREMENT = r"[A-Za-z0-9][\w.-]*(?:\[[\w.,\s-]*\])?\s*(?:==\s*[\w.!+-]+|@\s*[a-z+]+:[^\s;'\"`$\\]+)(?:\s*;[^#\\]*)?"
+HASHES = r"(?:--hash=[a-z0-9]+:[0-9a-f]+)?"
+OF_CONDA = r"@EXPLICIT|[a-z]+://[^\s'\"`$\\]+#[0-9a-f]{32,64}"
+PLAIN = re.compile(rf"(?:(?:{REQUIREMENT})?\s*{HASHES}\s*\\?|{OF_CONDA})\s*")
 COMPILED = "compiled"
 
 
@@ -55,6 +59,11 @@ class Lock:
         """NAME==VERSION of each package, the compiled ones last; of one from an address, its whole line."""
         lines = (line.rstrip(" \\") for line in self.packages.splitlines() if VERSION.match(line))
         return (*(HASH.sub("", line).rstrip() for line in lines), *self.compiled)
+
+    @property
+    def foreign_lines(self) -> tuple[str, ...]:
+        """What neither uv nor conda has written: an option, or something that is not pinned."""
+        return tuple(line for line in self.packages.splitlines() if not PLAIN.fullmatch(line))
 
     def is_for(self, python: str) -> bool:
         """Whether it was made for this minor, on a machine of this kind or of one that it does not tell."""
