@@ -20,6 +20,7 @@ OPEN_TO_NODES = {
     ("POST", "/attempts/{attempt_id}/outputs"),
     ("GET", "/attempts/{attempt_id}/data"),
     ("GET", "/attempts/{attempt_id}/environment"),
+    ("GET", "/attempts/{attempt_id}/packages"),
     ("POST", "/attempts/{attempt_id}/environment"),
     ("GET", "/runs/{run_id}/logs"),
     ("GET", "/runs/{run_id}/logs/{path}"),

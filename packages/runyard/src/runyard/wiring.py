@@ -11,9 +11,9 @@ from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
 from runyard.engines.ray.attaching import check_address
 from runyard.engines.sites import KnownSites, build_sites
-from runyard.environments.cache import prune
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
+from runyard.environments.making import prune
 from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services

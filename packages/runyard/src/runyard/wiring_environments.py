@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runyard.environments.cache import list_built, prune
-from runyard.environments.making import Environments
+from runyard.environments.cache import list_built
+from runyard.environments.images.record import ImageFolder
+from runyard.environments.making import Environments, prune
 from runyard.environments.provisions import Provisions
 from runyard.foundation import Foundation
 from runyard.model.package_settings import PackageSettings
@@ -18,6 +19,8 @@ from runyard.services.registries import RegistryLogins
 from runyard.services.run_environments import RunEnvironments
 from runyard.services.secrets import Vault
 from runyard.services.workspaces import Workspaces
+
+SHOWN_OF_IMAGES = ("name", "id", "registry", "dockerfile", "python")
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -
     names = EnvironmentNames(assets, base.clock)
 
     def image_of(key: str) -> Mapping[str, Any] | None:
-        found = Environments(root, {}).image_of(key) if key else None
-        return None if found is None else dict(vars(found))
+        found = ImageFolder(root, key).details() if key else None
+        return None if found is None else {name: getattr(found, name) for name in SHOWN_OF_IMAGES}
 
     return EnvironmentServices(
         root=root,

@@ -85,6 +85,8 @@ class Controller:
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
         taken = self._reports.take(attempt_id, body)
         run, decision = taken.run, taken.decision
+        if body.get("state") == "prepared" and (run.ticket, run.status) == (attempt_id, _S.PREPARING):
+            self._starting.note_prepared(attempt_id)
         if body.get("state") == "prepared" or run.status is _S.QUEUED:
             self.wake(run.id)
         elif body.get("state") == "ended" and run.nodes and run.status.is_terminal:

@@ -28,6 +28,7 @@ class Starting:
     ) -> None:
         self._runs, self._places, self._launching = runs, places, launching
         self._stopping, self._clock, self._fail = stopping, clock, fail
+        self._prepared: set[str] = set()
 
     def begin(self, run: RunRecord) -> RunRecord:
         if is_forced_build(run.definition):
@@ -56,8 +57,14 @@ class Starting:
         number = run.attempt + 1
         return self.prepare(self._runs.update(run.id, attempt=number, ticket=attempt_id(run.id, number)))
 
+    def note_prepared(self, attempt: str) -> None:
+        """A node has told that the environment stands: nobody needs to look for it again."""
+        self._prepared.add(attempt)
+
     def after_preparation(self, run: RunRecord) -> RunRecord:
-        return self._queue_or_start(run) if self._launching.has_environment(run) else run
+        is_prepared = run.ticket in self._prepared
+        self._prepared.discard(run.ticket)
+        return self._queue_or_start(run) if is_prepared or self._launching.has_environment(run) else run
 
     def start_unmanaged(self, run: RunRecord) -> RunRecord:
         """Start a run that has no cluster to wait for."""

@@ -1,12 +1,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runyard.errors import Conflict
 from runyard.model.package_settings import PackageSettings
-from runyard.model.runs import AttemptId, run_of
+from runyard.model.runs import AttemptId, RunStatus, run_of
 from runyard.planning.image import image_of, registries_of
 from runyard.ports.stores import RunStore
 from runyard.services.package_settings import WorkspacePackages
 from runyard.services.registries import RegistryLogins
+
+
+_BUILT = frozenset({RunStatus.RUNNING, RunStatus.FINALIZING, RunStatus.CANCEL_REQUESTED})
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,11 @@ class AttemptPackages:
         self._runs, self._packages, self._logins = runs, packages, logins
 
     def of_attempt(self, attempt_id: AttemptId) -> BuildProvisions:
-        """The logins are those that its image can need, and no others."""
+        """The logins are those that its image can need, and no others. Raises Conflict once the script runs, which
+        may read its node's token: nothing is built any more."""
         run = self._runs.get(run_of(attempt_id))
+        if run.status in _BUILT and not run.is_interactive:
+            raise Conflict(f"Run {run.id} is {run.status}: its environment is built.")
         image = image_of(run.definition.get("environment") or {})
         registries = self._logins.of(run.workspace, registries_of(image)) if image else {}
         return BuildProvisions(self._packages.get(run.workspace), registries)

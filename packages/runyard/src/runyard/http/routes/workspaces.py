@@ -41,6 +41,7 @@ def put_workspace(services: Use, workspace: str, body: JsonBody) -> Response:
 @one.delete("")
 def delete_workspace(services: Use, workspace: str) -> Response:
     services.workspaces.delete(workspace)
+    services.package_settings.forget(workspace)
     return Nothing()
 
 
