@@ -12,7 +12,7 @@ PACKAGE = re.compile(
     r"(?:(?P<channel>[^\s=<>!~|,]+)::)?(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)(?P<version>[A-Za-z0-9._+*!=<>~|, -]*)"
 )
 CLAUSE = re.compile(r"(==|!=|<=|>=|~=|=|<|>)?([A-Za-z0-9._+!-]*\*?)")
-PINNED = re.compile(r"(={1,2})([^=,<>|!~]+)(=[^=,<>|]*)?")
+PINNED = re.compile(r"(={1,2})([^=,<>|~]+)(=[^=,<>|]*)?")
 
 
 @dataclass(frozen=True)

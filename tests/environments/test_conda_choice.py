@@ -1,0 +1,111 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.conda.choosing import conda_for, require_twins
+from runyard.environments.conda.finding import NAMES, find_conda
+from runyard.environments.sources import Sources
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.package_settings import PackageSettings
+from runyard.model.plan import CondaSpec, EnvironmentSpec
+
+
+def _program(path: Path, says: str = "1.2.3") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {says}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _spec(*packages: str) -> EnvironmentSpec:
+    return EnvironmentSpec(conda=CondaSpec(packages))
+
+
+@pytest.mark.parametrize("place", ["miniforge3/bin", "miniconda3/condabin", "micromamba/bin", ".local/bin"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tool_is_found_where_installers_put_it(tmp_path, place, name):
+    path = _program(tmp_path / place / name)
+    found = find_conda({"PATH": "", "HOME": str(tmp_path)})
+    assert found
+    assert (found.name, found.path) == (name, str(path))
+
+
+def test_the_quickest_tool_is_taken_wherever_it_is(tmp_path):
+    _program(tmp_path / "bin/conda")
+    quick = _program(tmp_path / "micromamba/bin/micromamba")
+    found = find_conda({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)})
+    assert found
+    assert found.path == str(quick)
+
+
+def test_what_cannot_be_started_is_no_tool(tmp_path):
+    _program(tmp_path / "bin/conda").chmod(0o644)
+    (tmp_path / "bin/mamba").mkdir()
+    _program(tmp_path / "shims/micromamba")
+    path = os.pathsep.join([str(tmp_path / "bin"), str(tmp_path / "shims"), "relative"])
+    assert find_conda({"PATH": path, "HOME": str(tmp_path)}) is None
+
+
+def test_a_tool_tells_its_version(tmp_path):
+    _program(tmp_path / "bin/conda", "conda 4.3.16")
+    found = find_conda({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)})
+    assert found
+    assert found.version({"PATH": os.defpath}) == "4.3.16"
+    assert str(found) == f"conda at {tmp_path}/bin/conda"
+
+
+def _sources(tmp_path: Path, **settings: str) -> Sources:
+    return Sources({"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}, PackageSettings(**settings))
+
+
+def test_every_mapping_is_said_where_the_index_is_used(tmp_path):
+    said: list[str] = []
+    assert conda_for(_spec("pytorch=1.4", "mkl", "numpy"), _sources(tmp_path), said.append) is None
+    assert said == [
+        "conda package 'pytorch=1.4' is installed from the Python package index as 'torch==1.4.*'.",
+        "conda package 'mkl' is left out: it is no Python package of the index, and none needs it.",
+        "conda package 'numpy' is installed from the Python package index as 'numpy'.",
+    ]
+
+
+def test_packages_without_a_twin_are_all_named_and_nothing_is_downloaded(tmp_path, root, variables):
+    variables |= {"PATH": str(tmp_path / "bin"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    with pytest.raises(EnvironmentFailed) as failure:
+        UvEnvironments(root, variables).ensure(_spec("numpy", "r-base=4.1", "r-ggplot2", "openjdk"), print)
+    assert failure.value.facts["cause"] == Cause.NO_PYPI_TWIN
+    assert failure.value.facts["packages"] == ["r-base=4.1", "r-ggplot2", "openjdk"]
+    assert "'r-base=4.1', 'r-ggplot2', 'openjdk'" in failure.value.problem
+    assert "micromamba" in failure.value.hint
+
+
+def test_a_program_of_the_machine_does_for_a_package_that_is_one(tmp_path):
+    java = _program(tmp_path / "bin/java")
+    said: list[str] = []
+    assert conda_for(_spec("openjdk=8"), _sources(tmp_path), said.append) is None
+    assert said == [f"conda package 'openjdk=8' has no twin on the Python package index; {java} of this machine does."]
+
+
+def test_programs_of_the_machine_do_not_count_in_an_image(tmp_path):
+    with pytest.raises(EnvironmentFailed) as failure:
+        require_twins(_spec("git"), print)
+    assert failure.value.facts["cause"] == Cause.NO_PYPI_TWIN
+
+
+def test_a_workspace_that_wants_no_conda_is_told_that_this_is_why(tmp_path):
+    _program(tmp_path / "bin/micromamba")
+    with pytest.raises(EnvironmentFailed, match="setting conda is 'never'"):
+        conda_for(_spec("r-base"), _sources(tmp_path, conda="never"), print)
+
+
+def test_a_lock_of_the_index_keeps_conda_out(tmp_path):
+    _program(tmp_path / "bin/micromamba")
+    assert conda_for(_spec("numpy"), _sources(tmp_path), print, "# python: 3.11.4\nnumpy==1.26.4\n") is None
+
+
+def test_a_lock_of_conda_needs_conda(tmp_path):
+    with pytest.raises(EnvironmentFailed) as failure:
+        conda_for(_spec("numpy"), _sources(tmp_path), print, "@EXPLICIT\nfile:///c/numpy-1-0.tar.bz2#00\n")
+    assert failure.value.facts["cause"] == Cause.CONDA_FAILED
