@@ -1,0 +1,36 @@
+"""Each curated environment can be had from the indexes of today, on a machine with and without a GPU."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from azureml.core import Environment
+from azureml.core._curated import curated_names
+from runyard.environments.installer import Uv
+from runyard.environments.python_downloads import obtain
+from runyard.environments.sources import Sources
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.environment import plan_environment
+from runyard.planning.packages import requirement_name
+
+
+def distinct_specs() -> dict[EnvironmentSpec, str]:
+    """What the names stand for, each once, by one of its names."""
+    found: dict[EnvironmentSpec, str] = {}
+    for gpu_present in (False, True):
+        for name in curated_names():
+            definition = {"environment": Environment._curated(name)._to_object()}
+            spec = replace(plan_environment(definition, gpu_present=gpu_present), notes=())
+            found.setdefault(spec, f"{name}{' with a GPU' * gpu_present}")
+    return found
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for spec, name in distinct_specs().items()])
+def test_a_curated_environment_resolves(spec, tmp_path):
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}  # uv leaves files there
+    interpreter, _ = obtain(spec, tmp_path / "interpreters.json", Sources(variables), print)
+    with open(tmp_path / "lock", "w") as held:
+        lock = Uv(variables, tmp_path, held.fileno()).resolve(spec, interpreter, print)
+    assert set(map(requirement_name, spec.requirements)) <= set(map(requirement_name, lock.splitlines()))
