@@ -11,12 +11,10 @@ _TOLD_EVERY_SECONDS = 0.5
 _ASKED_EVERY_SECONDS = 20
 
 
-def start_build(environment, workspace, force=False):
+def start_build(environment, workspace):
     """Have the service build it; returns at once. What is built already has succeeded then."""
-    context = environment.docker.build_context
     record = workspace._client.post(workspace._path("builds"), {
-        "environment": environment_object(environment, "."), "files": context._files if context else [],
-        "submitter": submitter_facts(), "force": force})
+        "environment": environment_object(environment, "."), "submitter": submitter_facts()})
     return ImageBuildDetails(workspace._client, workspace._path("builds", record["id"]))
 
 
