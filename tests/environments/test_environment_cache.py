@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.cache import list_built, prune
+from runyard.environments.cache import list_built, prune, size_limit, trim
 from runyard.environments.durable import locked
 from runyard.environments.folder import EnvironmentFolder
 from runyard.errors import EnvironmentFailed
@@ -82,3 +82,49 @@ def test_a_pruned_environment_cannot_be_held(environments, old_and_new, root):
 def test_a_home_without_environments_lists_none(tmp_path: Path):
     assert list_built(tmp_path / "nothing") == []
     assert prune(tmp_path / "nothing") == []
+
+
+def test_a_cache_within_its_bounds_is_left_alone(old_and_new, root):
+    assert trim(root, 10**12) == []
+    assert len(list_built(root)) == 2
+
+
+def test_beyond_its_bounds_the_least_recently_used_goes_first(old_and_new, root):
+    old, new = list_built(root)
+    assert trim(root, old.bytes + new.bytes - 1) == [old.key]
+    assert trim(root, 0) == [new.key]
+
+
+def test_trimming_spares_what_is_held_built_new_or_about_to_be_held(environments, old_and_new, root):
+    old, new = old_and_new
+    with environments.hold(old), locked(EnvironmentFolder(root, new.key).builder_lock):
+        assert trim(root, 0) == []
+    assert trim(root, 0, spared={old.key}) == [new.key]
+    environments.find(EnvironmentSpec(requirements=("demo",)))
+    assert trim(root, 0) == []
+    assert trim(root, 0, now=NOW + timedelta(hours=1)) == [old.key]
+
+
+def test_trimming_removes_what_killed_builders_left(old_and_new, root):
+    (root / "abandoned" / "bin").mkdir(parents=True)
+    left = EnvironmentFolder(root, "abandoned").fresh_scratch()
+    (left / "certificates.pem").write_text("of a workspace")
+    busy = EnvironmentFolder(root, "busy").fresh_scratch()
+    with locked(EnvironmentFolder(root, "busy").builder_lock):
+        assert trim(root, 10**12) == []
+    assert not (root / "abandoned").exists()
+    assert not left.exists()
+    assert busy.exists()
+
+
+def test_the_bound_is_what_the_operator_set_else_part_of_the_disk(tmp_path):
+    assert size_limit(tmp_path, {"RUNYARD_ENVIRONMENTS_BYTES": "5000"}) == 5000
+    for unset in ({}, {"RUNYARD_ENVIRONMENTS_BYTES": "plenty"}):
+        assert 0 < size_limit(tmp_path, unset) <= 100 * 10**9
+
+
+def test_sizes_are_counted_once(old_and_new, root):
+    trim(root, 10**12)
+    assert int((root / old_and_new[0].key / ".size").read_text()) > 0
+    (root / old_and_new[0].key / ".size").write_text(str(10**13))
+    assert trim(root, 10**12) == [old_and_new[0].key]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from runyard.environments.durable import locked_if_free, write_beside
-from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.folder import SCRATCH, EnvironmentFolder
 from runyard.environments.lockfile import Lock
 
 NOT_ENVIRONMENTS = frozenset({"locks", "wheels"})
@@ -15,6 +15,7 @@ LIMIT_VARIABLE = "RUNYARD_ENVIRONMENTS_BYTES"
 MOST_BYTES = 100 * 10**9
 MOST_OF_DISK = 0.5
 SIZE_FILE = ".size"
+JUST_FOUND = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,10 @@ def prune(
     built = list_built(root)
     spared = set(wanted) | {environment.key for environment in built[max(0, len(built) - keep) :]}
     spared |= {environment.key for environment in built if moment - environment.last_used_at < older_than}
-    return [
-        folder.key
-        for folder in _folders(root)
-        if folder.key not in spared and _removed(folder, (moment - older_than).timestamp())
-    ]
+    last_used = (moment - older_than).timestamp()
+    removed = [folder.key for folder in _folders(root) if folder.key not in spared and _removed(folder, last_used)]
+    _remove_leftovers(root)
+    return removed
 
 
 def size_limit(root: Path, variables: Mapping[str, str] = os.environ) -> int:
@@ -86,20 +86,37 @@ def size_limit(root: Path, variables: Mapping[str, str] = os.environ) -> int:
     return min(MOST_BYTES, int(shutil.disk_usage(root).total * MOST_OF_DISK))
 
 
-def trim(root: Path, limit: int, spared: Collection[str] = ()) -> list[str]:
+def trim(
+    root: Path, limit: int, spared: Collection[str] = (), *, recent: timedelta = JUST_FOUND, now: datetime | None = None
+) -> list[str]:
     """Remove the least recently used environments until the rest take no more than `limit` bytes; never one that is
-    held, being built or `spared`. Takes a moment where nothing is to be removed: sizes are counted once."""
-    ready = sorted((found for folder in _folders(root) if (found := _last_use(folder))), key=lambda pair: pair[0])
-    total = sum(_known_size(folder) for _, folder in ready)
-    removed = []
+    held, being built, `spared` or was found so recently that its run may not hold it yet. What killed builders left
+    goes too. Takes a moment where nothing is to be removed: sizes are counted once."""
+    before = ((now or datetime.now(UTC)) - recent).timestamp()
+    ready = sorted((found for folder in _folders(root) if (found := _last_use(folder))), key=lambda found: found[0])
+    total, removed = sum(_known_size(folder) for _, folder in ready), list[str]()
     for used, folder in ready:
-        if total <= limit:
+        if total <= limit or used > before:
             break
         size = _known_size(folder)
-        if folder.key not in spared and _removed(folder, used):
-            total -= size
-            removed.append(folder.key)
+        with suppress(OSError):  # the next one tries again
+            if folder.key not in spared and _removed(folder, used):
+                total -= size
+                removed.append(folder.key)
+    _remove_leftovers(root)
     return removed
+
+
+def _remove_leftovers(root: Path) -> None:
+    """What killed builders left, certificates of their workspaces among it."""
+    keys = {folder.key for folder in _folders(root) if not folder.ready.exists()}
+    keys |= {scratch.name.removesuffix(SCRATCH) for scratch in (root / "locks").glob(f"*{SCRATCH}")}
+    for folder in (EnvironmentFolder(root, key) for key in keys):
+        with suppress(OSError), locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as free:
+            if unbuilt and free and not folder.ready.exists():
+                folder.remove()
+            if unbuilt:
+                folder.remove_scratch()
 
 
 def _removed(folder: EnvironmentFolder, last_used: float) -> bool:

@@ -15,6 +15,7 @@ from runyard.ports.environments import BuiltEnvironment
 
 FORMAT = 1
 LONGEST_SHEBANG = 127
+SCRATCH = ".work"
 KNOWN_LATER = ("builds", "library_links", "conda", "image", "sources", "locked")
 """Parts of a spec that make no difference to its key where they are empty: keys of before stay what they were."""
 
@@ -71,7 +72,7 @@ class EnvironmentFolder:
         self.lock = root / "locks" / f"{key}.txt"
         self.builder_lock = root / "locks" / f"{key}.builder"
         self.use_lock = root / "locks" / f"{key}.use"
-        self._scratch = root / "locks" / f"{key}.work"
+        self._scratch = root / "locks" / f"{key}{SCRATCH}"
 
     def find(self) -> BuiltEnvironment | None:
         """The finished environment, marked as used now; None when there is none or its interpreter has gone."""
