@@ -34,6 +34,7 @@ class RecordingService:
         self.data_refusal: RunyardError | None = None
         self.stores_are_away = False
         self.outputs: list[dict] = []
+        self.package_settings: dict = {}
         self.largest_body = 0
         self.answers_cancel = False
         self.is_over = False
@@ -131,6 +132,8 @@ class RecordingService:
                 return 200, {name: len(content) for name, content in self.logs.items()}
             case "GET", ["runs", _, "journals"]:
                 return 200, {name: len(content) for name, content in self.journals.items()}
+            case "GET", ["attempts", _, "packages"]:
+                return 200, {"settings": self.package_settings, "registries": {}}
             case "POST", ["runs", _, "logs", *path]:
                 return self._append(self.logs, "/".join(path), int(query["offset"]), body)
             case "POST", ["runs", _, "journals", name]:

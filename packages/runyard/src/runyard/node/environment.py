@@ -10,8 +10,8 @@ from typing import IO
 from runyard.blobs.files import FileBlobStore
 from runyard.containers.images import RegistryCredentials
 from runyard.environments.folder import key_of
-from runyard.environments.programs import Say
 from runyard.environments.making import Environments
+from runyard.environments.programs import Say
 from runyard.environments.provisions import Provisions
 from runyard.environments.uv import MadeElsewhere
 from runyard.errors import EnvironmentFailed, Json, NotFound

@@ -68,8 +68,6 @@ def _ended_from_outside(asked: int | None, known: Json) -> str:
     how = "ended" if asked is None else f"asked to stop (signal {asked})"
     if "error" in known:
         return f"The run's container was {how} since its engine was stopped: {known['error']}."
-    if not known["exists"]:
-        return f"The run's container was {how} and removed by somebody outside of Runyard."
     return f"The run's container was {how} from outside: by its engine, or by somebody who uses it."
 
 

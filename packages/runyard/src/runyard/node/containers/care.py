@@ -39,10 +39,10 @@ class ContainerCare:
             self.warnings = [f"The run's container {names} could not be removed; a later start of Runyard will. {why}"]
 
     def last_words(self, container: str) -> Json:
-        """What its engine knows of one that has ended: `exists`, `oom`; or `error`, when the engine does not answer."""
+        """What its engine knows of one that has ended: `oom`; or `error`, when the engine does not answer."""
         mark = next((mark for mark in self._marks() if mark.container == container), None)
         if mark is None:
-            return {"exists": False, "oom": False}
+            return {"oom": False}
         errand = self._run_aside(lambda: state_of(mark), _MOST_SECONDS)
         return errand.done if errand.done is not None else {"error": f"the engine at {mark.engine} does not answer"}
 

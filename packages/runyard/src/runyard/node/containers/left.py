@@ -65,9 +65,9 @@ def stop_marked(marks: list[Mark], grace_seconds: float) -> None:
 
 
 def state_of(mark: Mark) -> Json:
-    """Whether it is there still, and whether memory ran out in it. EnvironmentFailed where no engine answers."""
+    """Whether memory ran out in it. EnvironmentFailed where no engine answers."""
     state = _engine_of(mark).containers.state(mark.container)
-    return {"exists": state is not None, "oom": state is not None and state.exit.is_out_of_memory}
+    return {"oom": state is not None and state.exit.is_out_of_memory}
 
 
 def remove_marked(home: Path, marks: list[Mark]) -> None:

@@ -87,7 +87,8 @@ def lay_out(folder: AttemptFolder, plan: LaunchPlan, files: Files, told: Json) -
         json.dump({**told, "news": str(files.news)}, file)
     if plan.container.user:  # The home, which only its owner can enter, keeps the machine's other users out.
         files.told.chmod(0o644)
-        files.news.chmod(0o666)
+        for file in (files.news, *folder.std.iterdir()):
+            file.chmod(0o666)
         for place in (folder.root, folder.work, folder.work / OUTPUTS, folder.std, folder.journals, folder.uploads):
             place.chmod(_FOR_EVERYBODY)
 
