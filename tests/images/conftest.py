@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runyard.containers.engine import Engine
+from runyard.environments.making import prune
 from runyard.testing.base_images import PLAIN, WITH_MPI, WITH_PYTHON, debian_archive
 from runyard.testing.container_engine import (
     Registry,
@@ -20,6 +21,8 @@ from runyard.testing.container_engine import (
     running_podman,
     running_registry,
 )
+from tests.environments.wheelhouse import submitter_without_index
+from tests.images.building import ImageHome
 
 
 def engine_folder() -> Path:
@@ -102,3 +105,21 @@ def _able() -> None:
         return
     why = f"missing: {', '.join(missing)} (make ci-setup)" if missing else "starting a container engine needs root"
     (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    return tmp_path / "wheels"
+
+
+@pytest.fixture
+def image_home(docker: Engine, tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ImageHome]:
+    """Its images are gone at the end."""
+    monkeypatch.setenv("DOCKER_HOST", docker.address)
+    # With the tester's own HOME, where interpreters of other versions are.
+    variables = {**submitter_without_index(tmp_path, wheels), "HOME": os.environ["HOME"], "PIP_CONFIG_FILE": os.devnull}
+    home = ImageHome(docker, tmp_path / "home" / "environments", variables)
+    yield home
+    prune(home.root)
+    assert home.images() == set()
+    assert home.build_containers() == 0

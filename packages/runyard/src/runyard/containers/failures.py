@@ -26,7 +26,7 @@ _WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
         Cause.WRONG_CREDENTIALS,
         re.compile(
             r"unauthorized|authentication required|no basic auth credentials|invalid username/password|"
-            r"incorrect username or password|\b(status|code):? 40[13]\b|access to the requested resource is not auth",
+            r"incorrect username or password|(status|code):? 40[13]\b|HTTP 40[13] response|access to the requested resource is not auth",
             re.I,
         ),
     ),
@@ -35,7 +35,7 @@ _WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
         re.compile(
             r"manifest unknown|not found: manifest|name unknown|repository .*not (found|known)|pull access denied|"
             r"no such image|image not known|requested access to the resource is denied|invalid reference format|"
-            r"repository name must be|invalid tag|unable to find image",
+            r"repository name must be|invalid tag|unable to find image|(status|code):? 404\b|HTTP 404 response",
             re.I,
         ),
     ),
@@ -50,7 +50,7 @@ _WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
     (
         Cause.REGISTRY_FAILED,
         re.compile(
-            r"unexpected HTTP status|received unexpected|toomanyrequests|\b(status|code):? \d{3}\b|"
+            r"unexpected HTTP status|received unexpected|toomanyrequests|(status|code):? \d{3}\b|"
             r"error parsing HTTP|500 Internal|unexpected end of JSON",
             re.I,
         ),

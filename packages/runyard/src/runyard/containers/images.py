@@ -130,11 +130,9 @@ class Images:
         made = self._transport.ask("POST", "/commit", query, settings, seconds=COMMIT_SECONDS)
         return self._there(with_algorithm(str(made["Id"])))
 
-    def import_archive(
-        self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = (), platform: str = DEFAULT_PLATFORM
-    ) -> ImageFacts:
+    def import_archive(self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = ()) -> ImageFacts:
         """An image of one layer: the files of a tar."""
-        query = {"fromSrc": "-", "repo": ":".join(split_tag(name)), "changes": changes, "platform": platform}
+        query = {"fromSrc": "-", "repo": ":".join(split_tag(name)), "changes": changes}
         headers = {"Content-Type": "application/x-tar"}
         with self._transport.opened(
             "POST", "/images/create", query, archive, seconds=SILENT_SECONDS, headers=headers

@@ -30,10 +30,8 @@ class Lines:
     def write(self, text: str) -> None:
         *whole, self._begun = (self._begun + text).split("\n")
         for line in whole:
-            self._line(line)
-        while len(self._begun) > LONGEST_LINE:
-            self._line(self._begun[:LONGEST_LINE])
-            self._begun = self._begun[LONGEST_LINE:]
+            self._line(self._shortened(line))
+        self._begun = self._shortened(self._begun)
 
     def close(self) -> None:
         if self._begun:
@@ -45,8 +43,15 @@ class Lines:
         while self._last:
             self._say(self._last.popleft())
 
+    def _shortened(self, line: str) -> str:
+        """Say all that is too long for one line, and give the rest."""
+        while len(line) > LONGEST_LINE:
+            self._line(line[:LONGEST_LINE])
+            line = line[LONGEST_LINE:]
+        return line
+
     def _line(self, line: str) -> None:
-        shown = _COLOURS.sub("", line).rstrip("\r")[:LONGEST_LINE]
+        shown = _COLOURS.sub("", line).rstrip("\r")
         if self._left > 0:
             self._left -= len(shown) + 1
             self._say(shown)

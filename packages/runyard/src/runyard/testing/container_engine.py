@@ -67,12 +67,20 @@ def missing_programs() -> tuple[str, ...]:
 
 
 @contextmanager
-def running_docker(folder: Path, *, mirror: Registry | None = None) -> Iterator[Engine]:
-    """A dockerd of its own. `mirror` stands for Docker's own registry, so that its images' names can be pulled."""
+def running_docker(folder: Path, *, mirror: Registry | None = None, images: Path | None = None) -> Iterator[Engine]:
+    """A dockerd of its own. `mirror` stands for Docker's own registry, so that its images' names can be pulled;
+    `images` is where they are kept, below `folder` by default."""
     command = [
         "dockerd",
         *("--host", f"unix://{folder}/docker.sock"),
-        *("--data-root", f"{folder}/images", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid"),
+        *(
+            "--data-root",
+            str(images or folder / "images"),
+            "--exec-root",
+            f"{folder}/run",
+            "--pidfile",
+            f"{folder}/pid",
+        ),
         *("--iptables=false", "--ip6tables=false", "--bridge=none"),
         *("--cgroup-parent", f"/{folder.name}"),
         *("--add-runtime", f"clamping={_clamping_runtime(folder)}", "--default-runtime", "clamping"),

@@ -1,0 +1,92 @@
+"""Dockerfiles, built by both engines from a context that holds what was given and nothing else."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from runyard.containers.containers import ContainerSpec
+from runyard.containers.contents import build_context
+from runyard.containers.engine import Engine
+from runyard.containers.images import ImageFacts
+from runyard.containers.speaking import LAST_LINES, LOG_BYTES
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+
+pytestmark = pytest.mark.images
+PRINTED = 10**9 if os.environ.get("RUNYARD_FAULTS") == "full" else 2 * 10**7
+NAME = "tests/built:1"
+
+
+def built(engine: Engine, dockerfile: str, *files: tuple[str, Path, int], say: list[str] | None = None) -> ImageFacts:
+    context = build_context(dockerfile, files)
+    return engine.images.build(context, (say if say is not None else []).append, name=NAME, labels={"tests": "built"})
+
+
+def test_a_dockerfile_copies_from_its_context_and_the_second_build_takes_the_layers(
+    engine: Engine, base: str, tmp_path: Path
+) -> None:
+    (tmp_path / "words").write_text("of the context\n")
+    text = f"FROM {base}\nCOPY folder/words /words\nRUN echo step && cat /words\nENV FROM_FILE=yes\n"
+    lines: list[str] = []
+    made = built(engine, text, ("folder/words", tmp_path / "words", 0o644), say=lines)
+    assert "of the context" in lines
+    assert made.labels["tests"] == "built"
+    assert made.variables["FROM_FILE"] == "yes"
+    again: list[str] = []
+    assert built(engine, text, ("folder/words", tmp_path / "words", 0o644), say=again).layers == made.layers
+    assert any(re.search("using cache", line, re.I) for line in again)
+    assert "of the context" not in again
+    engine.images.remove(NAME, is_forced=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("RUN echo why >&2; exit 7", r"7"),
+        ("ADD ../../../etc/passwd /stolen", r"etc/passwd"),
+        ("COPY /etc/hostname /stolen", r"etc/hostname"),
+        ("FETCH something", r"(?i)unknown instruction"),
+    ],
+)
+def test_a_step_that_fails_is_quoted(engine: Engine, base: str, step: str, said: str) -> None:
+    with pytest.raises(EnvironmentFailed) as failed:
+        built(engine, f"FROM {base}\n{step}\n")
+    assert failed.value.facts["cause"] == Cause.DOCKERFILE_FAILED
+    assert re.search(said, failed.value.facts["said"])
+    assert engine.images.find(NAME) is None
+
+
+def test_a_build_that_prints_without_end_leaves_a_log_that_can_be_read(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    built(engine, f"FROM {base}\nRUN yes $(printf %0100d 0) | head -c {PRINTED}; echo; echo the end\n", say=lines)
+    assert sum(len(line) + 1 for line in lines) < LOG_BYTES + LAST_LINES * 4096
+    assert "the end" in lines
+    assert any(re.fullmatch(r"\[\d+ lines are left out here\]", line) for line in lines)
+    engine.images.remove(NAME, is_forced=True)
+
+
+def test_a_line_without_end_is_cut(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    script = "head -c 100000 /dev/zero | tr '\\0' x; echo"
+    engine.containers.run(ContainerSpec(base, ("sh", "-c", script)), lines.append)
+    assert max(map(len, lines)) == 4096
+    assert sum(map(len, lines)) == 100000
+
+
+def test_offline_a_base_must_be_here(engine: Engine, base: str) -> None:
+    context = build_context(f"FROM {base} AS first\nFROM nowhere.invalid/image:1\nCOPY --from=first /etc/hostname /x\n")
+    with pytest.raises(EnvironmentFailed, match=r"nowhere\.invalid/image:1") as failed:
+        engine.images.build(context, print, name=NAME, is_offline=True)
+    assert failed.value.facts["cause"] == Cause.OFFLINE
+
+
+def test_build_arguments_reach_the_steps_that_declare_them(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    context = build_context(f"FROM {base}\nARG PIP_INDEX_URL\nRUN echo index=$PIP_INDEX_URL\n")
+    engine.images.build(
+        context, lines.append, name=NAME, build_args={"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "OTHER": "unused"}
+    )
+    assert "index=http://127.0.0.1:9/simple" in lines
+    engine.images.remove(NAME, is_forced=True)

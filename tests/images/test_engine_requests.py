@@ -1,0 +1,153 @@
+"""What is asked of an engine, and what is made of its words: no engine is needed."""
+
+import base64
+import json
+import socket
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from runyard.containers.contents import bases_of, build_context
+from runyard.containers.creating import ContainerSpec, creation
+from runyard.containers.engine import Engine
+from runyard.containers.finding import engine_or_none, find_engine, usual_sockets
+from runyard.containers.images import checked_reference
+from runyard.containers.registries import RegistryCredentials, headers_for_builds, registry_of, split_tag
+from runyard.containers.speaking import Lines
+from runyard.errors import EnvironmentFailed, InvalidArgument
+from runyard.model.causes import Cause
+from runyard.model.images import ContainerWish
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wants", "requested"),
+    [
+        ((), False, None),
+        ((), True, [{"Count": -1, "Capabilities": [["gpu"]]}]),
+        (("0", "GPU-1b2c"), True, [{"DeviceIDs": ["0", "GPU-1b2c"], "Capabilities": [["gpu"]]}]),
+    ],
+)
+def test_docker_is_asked_for_gpus_by_a_device_request(gpus: tuple[str, ...], wants: bool, requested: object) -> None:
+    spec = ContainerSpec("image", ("true",), gpus=gpus, wish=ContainerWish(wants_gpus=wants))
+    assert creation(spec)["HostConfig"].get("DeviceRequests") == requested
+
+
+def test_podman_is_asked_for_gpus_by_device_names() -> None:
+    spec = ContainerSpec("image", ("true",), gpus=("1",), wish=ContainerWish(devices=("/dev/fuse:/dev/other:r",)))
+    assert creation(spec, "podman")["HostConfig"]["Devices"] == [
+        {"PathOnHost": "/dev/fuse", "PathInContainer": "/dev/other", "CgroupPermissions": "r"},
+        {"PathOnHost": "nvidia.com/gpu=1"},
+    ]
+
+
+def test_every_wish_reaches_the_request() -> None:
+    wish = ContainerWish(
+        shm_bytes=1, memory_bytes=2, cpus=1.5, ipc="host", network="none", user="u", hostname="h", is_privileged=True,
+        variables=(("A", "1"),), added_capabilities=("SYS_PTRACE",), dropped_capabilities=("CHOWN",),
+        hosts=(("name", "10.0.0.1"),), security=("seccomp=unconfined",), sysctls=(("net.core.somaxconn", "9"),),
+    )  # fmt: skip
+    body = creation(ContainerSpec("image", ("true",), wish=wish))
+    host = body["HostConfig"]
+    assert (body["Env"], body["User"], body["Hostname"]) == (["A=1"], "u", "h")
+    assert (host["ShmSize"], host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (1, 2, 2, 1_500_000_000)
+    assert (host["IpcMode"], host["NetworkMode"], host["Privileged"]) == ("host", "none", True)
+    assert (host["CapAdd"], host["CapDrop"], host["ExtraHosts"]) == (["SYS_PTRACE"], ["CHOWN"], ["name:10.0.0.1"])
+    assert (host["SecurityOpt"], host["Sysctls"]) == (["seccomp=unconfined"], {"net.core.somaxconn": "9"})
+
+
+@pytest.mark.parametrize(
+    ("reference", "registry", "name", "tag"),
+    [
+        ("debian", "docker.io", "debian", "latest"),
+        ("microsoft/mmlspark:0.12", "docker.io", "microsoft/mmlspark", "0.12"),
+        ("registry.example:5000/a/b", "registry.example:5000", "registry.example:5000/a/b", "latest"),
+        ("localhost/a@sha256:00ff", "localhost", "localhost/a", "sha256:00ff"),
+    ],
+)
+def test_a_reference_has_a_registry_a_name_and_a_tag(reference: str, registry: str, name: str, tag: str) -> None:
+    assert registry_of(reference) == registry
+    assert split_tag(reference) == (name, tag)
+
+
+@pytest.mark.parametrize("reference", ["", "../json", "a b", "a\n", "/etc", "a/../b", "a?force=1", "-x", "a" * 600])
+def test_a_name_that_is_none_never_reaches_the_engine(reference: str) -> None:
+    with pytest.raises(InvalidArgument, match="no name of a container image"):
+        checked_reference(reference)
+
+
+def test_credentials_go_by_address_and_show_no_password() -> None:
+    secret = RegistryCredentials("me", "s3cret", "https://registry.example/")
+    assert "s3cret" not in repr(secret)
+    assert json.loads(base64.urlsafe_b64decode(secret.header()))["serveraddress"] == "registry.example"
+    packed = headers_for_builds({"docker.io": secret, "https://registry.example": secret})["X-Registry-Config"]
+    assert set(json.loads(base64.urlsafe_b64decode(packed))) == {"https://index.docker.io/v1/", "registry.example"}
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "", "nul\0"])
+def test_a_context_holds_no_name_outside_itself(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="build context"):
+        build_context("FROM scratch", [(name, tmp_path / "file", 0o644)])
+
+
+def test_a_dockerfile_of_the_context_is_not_the_one_that_is_built(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("FROM other")
+    context = build_context("FROM mine", [("Dockerfile", tmp_path / "file", 0o644)])
+    with tarfile.open(fileobj=context.archive) as tar:
+        chosen, other = tar.extractfile(context.dockerfile), tar.extractfile("Dockerfile")
+        assert chosen is not None
+        assert other is not None
+        assert (chosen.read(), other.read()) == (b"FROM mine", b"FROM other")
+
+
+def test_the_images_a_dockerfile_starts_from() -> None:
+    text = (
+        "ARG TAG=1\nFROM a:$TAG AS first\nfrom --platform=linux/amd64 b@sha256:0 as Second\nFROM first\nFROM scratch\n"
+    )
+    assert bases_of(text) == ("a:1", "b@sha256:0")
+
+
+def test_a_log_keeps_its_beginning_and_its_end() -> None:
+    said: list[str] = []
+    lines = Lines(said.append, limit=30)
+    for number in range(1000):
+        lines.take(f"\x1b[91mline {number}\r\n".encode())
+    lines.close()
+    assert said[:4] == ["line 0", "line 1", "line 2", "line 3"]
+    assert said[-1] == "line 999"
+    assert len(said) < 220
+
+
+def test_an_engine_that_was_chosen_must_answer(tmp_path: Path) -> None:
+    variables = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    with pytest.raises(EnvironmentFailed, match="DOCKER_HOST is unix") as failed:
+        engine_or_none(variables)
+    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+
+
+@pytest.mark.parametrize("address", ["ssh://me@host", "/var/run/docker.sock", "tcp://", "unix://", "tcp://h:port", "x"])
+def test_an_address_that_cannot_be_an_engine_is_refused(address: str) -> None:
+    with pytest.raises(InvalidArgument, match="DOCKER_HOST is unix"):
+        Engine(address)
+    with pytest.raises(EnvironmentFailed, match="no container engine answers"):
+        find_engine({"DOCKER_HOST": address})
+
+
+def test_without_an_engine_the_error_names_the_ways_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = tmp_path / "docker.sock"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(dead))
+    listener.close()
+    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter((tmp_path / "none.sock", dead)))
+    assert engine_or_none({}) is None
+    with pytest.raises(EnvironmentFailed, match=f"{dead} does not answer") as failed:
+        find_engine({})
+    assert failed.value.facts["cause"] == Cause.NO_ENGINE
+    for way in ("docker", "podman", "DOCKER_HOST", "without_engine=virtual-environment"):
+        assert way in failed.value.hint
+
+
+def test_the_usual_sockets_are_of_docker_before_podman() -> None:
+    names = [path.name for path in usual_sockets({"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/me"})]
+    assert names == ["docker.sock"] * 3 + ["podman.sock"] * 2
