@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from runyard.environments.indexes import ALL_INDEXES, pip_settings
 from runyard.environments.passwords import SECRET, hidden
-from runyard.model.package_settings import PackageSettings
+from runyard.model.package_settings import NEVER, PackageSettings
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "CONDA_SSL_VERIFY")
 PROXY_VARIABLES = (
@@ -48,12 +48,14 @@ class Sources:
 
     @property
     def key(self) -> str:
-        """Tells apart environments from other indexes; "" where nobody chose one. Passwords make no difference, and
-        no file is read."""
+        """Tells apart environments from other indexes or channels; "" where nobody chose one. Passwords make no
+        difference, and no file is read."""
         chosen = self._chosen()
-        if not any(chosen.values()):
-            return ""
+        channels = [f"{name} {address}" for name, address in sorted(self.settings.conda_channels.items())]
+        chosen |= {"conda-channels": channels, "conda": [self.settings.conda] if self.settings.conda == NEVER else []}
         told = {kind: [_without_password(place) for place in places] for kind, places in chosen.items() if places}
+        if not told:
+            return ""
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,20 +52,19 @@ class Conda:
     def create_locked(self, prefix: Path, lock: str, say: Say) -> None:
         """Install just the packages of an explicit lock, each with its checksum."""
         lines = [self.channels.with_login(line) for line in explicit_part(lock).splitlines()]
-        file = self.scratch / "explicit.txt"
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        try:
-            self._create(prefix, ["--file", str(file)], "installing the locked packages", (), say)
-        finally:
-            file.unlink(missing_ok=True)
+        with _in_memory(self.scratch / "explicit.txt", "".join(f"{line}\n" for line in lines)) as (file, fd):
+            self._create(prefix, ["--file", str(file)], "installing the locked packages", (), say, fd)
 
-    def _create(self, prefix: Path, options: Sequence[str], doing: str, packages: Sequence[str], say: Say) -> None:
+    def _create(
+        self, prefix: Path, options: Sequence[str], doing: str, packages: Sequence[str], say: Say, *inherited: int
+    ) -> None:
         command = [self.tool.path, "create", "--prefix", str(prefix), "--yes"]
         command += ["--quiet"] if self.tool.name == "conda" else []
         command += ["--offline"] if self.is_offline else []
-        with self._configured() as variables:
+        with self._configured() as (variables, fds):
+            held = [self.held, *inherited, *fds]
             try:
-                spoken = run_saying([*command, *options], say, env=variables, cwd=self.scratch, held=[self.held])
+                spoken = run_saying([*command, *options], say, env=variables, cwd=self.scratch, held=held)
             except OSError as error:
                 raise EnvironmentFailed(
                     f"{self.tool} could not be started: {error}.",
@@ -77,23 +77,34 @@ class Conda:
         forget_logins(prefix)
 
     @contextmanager
-    def _configured(self) -> Iterator[dict[str, str]]:
-        """The tool's environment; addresses, which may hold passwords, are in a file that is gone at the end."""
+    def _configured(self) -> Iterator[tuple[dict[str, str], list[int]]]:
+        """The tool's environment, and the descriptors that it must inherit for it."""
         kept = {name: value for name, value in self.variables.items() if _is_passed_on(name)}
         kept |= QUIETLY
         if "CONDA_SSL_VERIFY" in kept:
             kept["MAMBA_SSL_VERIFY"] = kept["CONDA_SSL_VERIFY"]
         configuration = self.channels.configuration()
         if not configuration:
-            yield kept
+            yield kept, []
             return
-        file = self.scratch / "condarc"
-        file.touch(mode=0o600)
-        try:
-            file.write_text(json.dumps(configuration), encoding="utf-8")  # JSON is YAML
-            yield {**kept, "CONDARC": str(file)}
-        finally:
-            file.unlink(missing_ok=True)
+        with _in_memory(self.scratch / "condarc", json.dumps(configuration)) as (file, fd):  # JSON is YAML
+            yield {**kept, "CONDARC": str(file)}, [fd]
+
+
+@contextmanager
+def _in_memory(link: Path, text: str) -> Iterator[tuple[Path, int]]:
+    """A file for programs that inherit the descriptor. Addresses may hold passwords, so it is on no disk: not even
+    if we are killed."""
+    fd = os.memfd_create(link.name)
+    try:
+        with os.fdopen(os.dup(fd), "w", encoding="utf-8") as file:
+            file.write(text)
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"/proc/self/fd/{fd}")
+        yield link, fd
+    finally:
+        link.unlink(missing_ok=True)
+        os.close(fd)
 
 
 def _is_passed_on(name: str) -> bool:
