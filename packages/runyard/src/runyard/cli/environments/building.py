@@ -130,9 +130,8 @@ def _follow(service: Service, builds: str, record: dict[str, Any], *, quiet: boo
 def _print_end(record: dict[str, Any], seconds: float) -> None:
     if record["state"] == "Failed":
         error = record["error"] or {}
-        cause = f" ({error['cause']})" if error.get("cause") else ""
-        words = " ".join(filter(None, [error.get("problem"), error.get("hint")]))
-        print(f"Error: the environment could not be built{cause}: {words}", file=sys.stderr)
+        print(": ".join(filter(None, ["Error", error.get("cause"), error.get("problem")])), file=sys.stderr)
+        print(error.get("hint") or "", end="\n" if error.get("hint") else "", file=sys.stderr)
         return
     print(f"Built in {seconds_in_words(seconds)}.", file=sys.stderr)
     image = record.get("image") or {}
