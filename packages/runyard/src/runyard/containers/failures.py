@@ -1,6 +1,7 @@
 """What engines and registries say when they cannot, as causes that a user can act on."""
 
 import re
+from collections.abc import Mapping
 
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
@@ -11,51 +12,50 @@ _RUNTIME_WORDS = re.compile(
     r'exec:? \\?".*?(no such file or directory|not found in \$PATH|permission denied|exec format error)|'
     r"exec \S+: exec format error|unable to find user .*?(?=:|$)|error mounting .*?(?=: unknown|$)"
 )
-_WORDS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
-    (Cause.DISK_FULL, re.compile(r"no space left on device|disk quota exceeded|ENOSPC", re.I)),
-    (
-        Cause.ARCHITECTURE,
-        re.compile(
-            r"no matching manifest for|does not match the specified platform|exec format error|no image found in "
-            r"(manifest|image index)|image operating system .* cannot be used|choos\w+ (an )?image from manifest list",
-            re.I,
-        ),
+_TELLING: Mapping[Cause, tuple[str, ...]] = {
+    Cause.DISK_FULL: ("no space left on device", "disk quota exceeded"),
+    Cause.ARCHITECTURE: (
+        "no matching manifest for",
+        "does not match the specified platform",
+        "exec format error",
+        r"no image found in (manifest list|image index)",
+        r"image operating system .* cannot be used",
     ),
-    (Cause.CERTIFICATE, re.compile(r"x509:|tls: |server gave HTTP response to HTTPS client", re.I)),
-    (
-        Cause.WRONG_CREDENTIALS,
-        re.compile(
-            r"unauthorized|authentication required|no basic auth credentials|invalid username/password|"
-            r"incorrect username or password|(status|code):? 40[13]\b|HTTP 40[13] response|access to the requested resource is not auth",
-            re.I,
-        ),
+    Cause.CERTIFICATE: ("x509:", "tls: ", "server gave HTTP response to HTTPS client"),
+    Cause.WRONG_CREDENTIALS: (
+        "unauthorized",
+        "authentication required",
+        "no basic auth credentials",
+        r"(invalid|incorrect) username(/| or )password",
+        r"StatusCode: 40[13]\b",
+        r"HTTP 40[13] response",
     ),
-    (
-        Cause.IMAGE_NOT_FOUND,
-        re.compile(
-            r"manifest unknown|not found: manifest|name unknown|repository .*not (found|known)|pull access denied|"
-            r"no such image|image not known|requested access to the resource is denied|invalid reference format|"
-            r"repository name must be|invalid tag|unable to find image|(status|code):? 404\b|HTTP 404 response",
-            re.I,
-        ),
+    Cause.IMAGE_NOT_FOUND: (
+        "manifest unknown",
+        "name unknown",
+        "pull access denied",
+        "requested access to the resource is denied",
+        "no such image",
+        "image not known",
+        "invalid reference format",
+        r"repository .*not (found|known)",
+        r"StatusCode: 404\b",
+        "HTTP 404 response",
     ),
-    (
-        Cause.NETWORK,
-        re.compile(
-            r"no such host|connection refused|i/o timeout|Client\.Timeout|deadline exceeded|network is unreachable|"
-            r"no route to host|connection reset|\bEOF\b|handshake timeout|timeout awaiting|server misbehaving",
-            re.I,
-        ),
+    Cause.NETWORK: (
+        "no such host",
+        "server misbehaving",
+        "connection refused",
+        "connection reset",
+        "network is unreachable",
+        "no route to host",
+        r"i/o timeout|handshake timeout|timeout awaiting|Client\.Timeout|deadline exceeded",
+        r"\bEOF\b",
     ),
-    (
-        Cause.REGISTRY_FAILED,
-        re.compile(
-            r"unexpected HTTP status|received unexpected|toomanyrequests|(status|code):? \d{3}\b|"
-            r"error parsing HTTP|500 Internal|unexpected end of JSON",
-            re.I,
-        ),
-    ),
-)
+    Cause.REGISTRY_FAILED: ("unexpected HTTP status", "toomanyrequests", r"StatusCode: \d{3}\b", "error parsing HTTP"),
+}
+"""The first cause of which something is said is taken."""
+_WORDS = {cause: re.compile("|".join(patterns), re.IGNORECASE) for cause, patterns in _TELLING.items()}
 
 
 class Refused(EnvironmentFailed):
@@ -77,7 +77,7 @@ class ImageInUse(EnvironmentFailed):
 
 
 def cause_of(said: str, otherwise: Cause) -> Cause:
-    return next((cause for cause, words in _WORDS if words.search(said)), otherwise)
+    return next((cause for cause, words in _WORDS.items() if words.search(said)), otherwise)
 
 
 def quoted(said: str) -> str:
