@@ -3,7 +3,7 @@ import tempfile
 import unittest
 import warnings
 
-from azureml.core import Environment
+from azureml.core import ContainerRegistry, Environment
 from azureml.core.runconfig import MpiConfiguration, TensorflowConfiguration
 from azureml.data.azure_storage_datastore import AzureBlobDatastore
 from azureml.data.datapath import DataPath
@@ -112,6 +112,21 @@ class Environments(WithASource):
         self.refused("custom_docker_base_image is the old name", custom_docker_base_image="a", custom_docker_image="b")
         self.refused("there is no file 'absent.txt'", UserErrorException, pip_requirements_file="absent.txt")
         self.refused("compute_target is missing", compute_target=None)
+
+    def test_what_is_no_environment_or_registry_is_refused(self):
+        self.refused(r"Environment.get\(workspace, 'AzureML-Minimal'\)", UserErrorException,
+                     environment_definition="AzureML-Minimal")
+        self.refused("image_registry_details must be a ContainerRegistry", image_registry_details={"address": "a"})
+
+    def test_an_image_comes_with_its_registry_and_shared_memory(self):
+        registry = ContainerRegistry()
+        registry.address, registry.username, registry.password = "registry.example", "me", "secret"
+        made = self.made(custom_docker_image="team/image:1", image_registry_details=registry, shm_size="1g",
+                         user_managed=True)
+        docker = made._to_submission(None)["definition"]["environment"]["docker"]
+        self.assertEqual((docker["enabled"], docker["baseImage"], docker["shmSize"]), (True, "team/image:1", "1g"))
+        self.assertEqual(docker["baseImageRegistry"], {"address": "registry.example", "username": "me",
+                                                       "password": "secret", "registryIdentity": None})
 
     def test_the_old_name_of_the_image_still_works(self):
         self.assertEqual(self.made(custom_docker_base_image="i").run_config.environment.docker.base_image, "i")

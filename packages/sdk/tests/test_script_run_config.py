@@ -4,7 +4,8 @@ import unittest
 import warnings
 
 from azureml.core import Environment, RunConfiguration, ScriptRunConfig
-from azureml.core.runconfig import Data, MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
+from azureml.core.runconfig import (
+    Data, DockerConfiguration, MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration)
 from azureml.data.azure_storage_datastore import AzureBlobDatastore
 from azureml.data.dataset_factory import FileDatasetFactory
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
@@ -38,6 +39,18 @@ class Definitions(unittest.TestCase):
         made = self.definition("sub/train.py")
         self.assertEqual((made["target"], made["environment"]["name"], made["maxRunDurationSeconds"]),
                          ("local", "default-environment", 2592000))
+
+    def test_an_environment_is_no_name(self):
+        for given, said in (("AzureML-Minimal", "got the name 'AzureML-Minimal'"),
+                            (5, "must be an Environment, got 5")):
+            with self.assertRaisesRegex(UserErrorException, said):
+                ScriptRunConfig(self.folder, "sub/train.py", environment=given)
+
+    def test_how_its_container_runs_is_told_beside_the_environment(self):
+        use = DockerConfiguration(use_docker=True, arguments=["--memory", "1g"], shm_size="3g")
+        made = self.definition("sub/train.py", environment=Environment("e"), docker_runtime_config=use)
+        self.assertEqual(made["docker"], {"useDocker": True, "sharedVolumes": True, "arguments": ["--memory", "1g"],
+                                          "shmSize": "3g"})
 
     def test_a_distribution_sets_nodes_and_communicator(self):
         for job, expected in ((MpiConfiguration(2, 3), ("IntelMpi", "Python", 3)),

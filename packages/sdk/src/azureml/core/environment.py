@@ -228,6 +228,16 @@ class EnvironmentReference(Element):
         return cls(None)
 
 
+def checked_environment(argument, environment):
+    """The environment, where it is one; UserErrorException with the way to one for its name or anything else."""
+    if isinstance(environment, str):
+        raise UserErrorException("%s must be an Environment, got the name %r. Get it with Environment.get(workspace, "
+                                 "%r)." % (argument, environment, environment))
+    if not isinstance(environment, Environment):
+        raise UserErrorException("%s must be an Environment, got %r." % (argument, environment))
+    return environment
+
+
 def _with_packages(name, conda_specification, pip_requirements):
     if conda_specification and pip_requirements:
         raise UserErrorException("Give conda_specification or pip_requirements, not both.")

@@ -1,4 +1,5 @@
 from azureml.core._distribution import check_job
+from azureml.core.environment import checked_environment
 from azureml.core.runconfig import (  # noqa: F401
     Data, DatacacheConfiguration, DockerConfiguration, EnvironmentDefinition, MpiConfiguration, PyTorchConfiguration,
     RunConfiguration, TensorflowConfiguration)
@@ -72,7 +73,7 @@ def _configured(compute_target, environment, job, max_run_duration_seconds, dock
     if compute_target is not None:
         run_config.target = compute_target
     if environment is not None:
-        run_config.environment = environment
+        run_config.environment = checked_environment("environment", environment)
     else:
         run_config.environment.name = "default-environment"
     if docker_runtime_config is not None:

@@ -3,7 +3,8 @@ import os
 
 from azureml._requirements import package_name, read_requirements
 from azureml.core.conda_dependencies import CondaDependencies
-from azureml.core.environment import Environment
+from azureml.core.container_registry import ContainerRegistry
+from azureml.core.environment import Environment, checked_environment
 from azureml.exceptions import TrainingException, UserErrorException
 
 CPU_IMAGE = "mcr.microsoft.com/azureml/base:intelmpi2018.3-ubuntu16.04"
@@ -43,6 +44,10 @@ def check_environment_settings(settings):
     if settings.get("use_docker") is False and (
             settings.get("custom_docker_image") or settings.get("image_registry_details")):
         raise TrainingException("use_docker=False excludes custom_docker_image and image_registry_details.")
+    registry = settings.get("image_registry_details")
+    if registry is not None and not isinstance(registry, ContainerRegistry):
+        raise TrainingException("image_registry_details must be a ContainerRegistry with address, username and "
+                                "password, got %s." % type(registry).__name__)
     packages = [name for name in _PACKAGES if settings.get(name)]
     if settings.get("user_managed") and packages:
         raise UserErrorException("user_managed=True means that the packages are there already, so it excludes %s." % (
@@ -52,7 +57,7 @@ def check_environment_settings(settings):
 def build_environment(settings, source_directory, framework_packages):
     """The environment of these settings, with the framework's packages unless the user names all packages."""
     if settings.get("environment_definition") is not None:
-        return settings["environment_definition"]
+        return checked_environment("environment_definition", settings["environment_definition"])
     made = Environment(None)
     made.python.user_managed_dependencies = bool(settings.get("user_managed"))
     made.python.conda_dependencies = _dependencies(settings, source_directory, framework_packages)
