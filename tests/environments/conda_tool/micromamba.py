@@ -41,37 +41,41 @@ def _options(words: list[str]) -> argparse.Namespace:
 
 
 async def _create(options: argparse.Namespace) -> None:
-    cache = Path(os.environ.get("MAMBA_ROOT_PREFIX") or Path.home() / "micromamba") / "pkgs"
-    records = await (_locked(options, cache) if options.file else _solved(options))
+    cache = Path(os.environ.get("CONDA_PKGS_DIRS") or Path.home() / "micromamba/pkgs")
+    indexes = rattler.Gateway(cache_dir=cache / "cache")
+    records = await (_locked(options, indexes) if options.file else _solved(options, indexes))
     for record in records:
         print(f"  + {record.name.normalized}  {record.version}  {record.build}")
     await rattler.install(records, options.prefix, cache_dir=cache, show_progress=False)
 
 
-async def _solved(options: argparse.Namespace) -> list[rattler.RepoDataRecord]:
+async def _solved(options: argparse.Namespace, indexes: rattler.Gateway) -> list[rattler.RepoDataRecord]:
     if options.offline:
         raise RuntimeError("download error: offline, and this tool keeps no index")
     channels = [_channel(name) for name in options.channel]
-    return await rattler.solve(channels, [_named(spec) for spec in options.specs], platforms=["linux-64", "noarch"])
+    specs = [_named(spec) for spec in options.specs]
+    return await rattler.solve(channels, specs, gateway=indexes, platforms=["linux-64", "noarch"])
 
 
-async def _locked(options: argparse.Namespace, cache: Path) -> list[rattler.RepoDataRecord]:
+async def _locked(options: argparse.Namespace, indexes: rattler.Gateway) -> list[rattler.RepoDataRecord]:
     lines = options.file.read_text().splitlines()
     assert lines[0] == "@EXPLICIT", lines[0]
     records = []
     for line in lines[1:]:
         url, _, md5 = line.partition("#")
-        found = await _record(url)
+        found = await _record(url, indexes)
         if found.md5.hex() != md5:
             raise RuntimeError(f"md5 of {url} does not match: expected {md5}, is {found.md5.hex()}")
         records.append(found)
     return records
 
 
-async def _record(url: str) -> rattler.RepoDataRecord:
+async def _record(url: str, indexes: rattler.Gateway) -> rattler.RepoDataRecord:
     channel, subdir, file = url.rsplit("/", 2)
     name, version, build = file.removesuffix(".tar.bz2").rsplit("-", 2)
-    return (await rattler.solve([channel], [f"{name} =={version} {build}"], platforms=[subdir, "noarch"]))[0]
+    spec = f"{name} =={version} {build}"
+    solved = await rattler.solve([channel], [spec], gateway=indexes, platforms=[subdir, "noarch"])
+    return next(record for record in solved if record.name.normalized == name)
 
 
 def _channel(name: str) -> str:

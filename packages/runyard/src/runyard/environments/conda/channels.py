@@ -34,6 +34,10 @@ class Channels:
         listed = names[: len(conda.channels or USUAL)]
         return cls(tuple(dict.fromkeys(listed)), addresses, renamed)
 
+    @property
+    def have_logins(self) -> bool:
+        return any(urlsplit(address).username for address in self.addresses.values())
+
     def configuration(self) -> Mapping[str, object]:
         return {"custom_channels": dict(self.addresses)} if self.addresses else {}
 

@@ -43,7 +43,7 @@ NEXT_STEPS = {
     Cause.DISK_FULL: FREE_SPACE,
     Cause.CHECKSUM: "The channel's file is not the one that was promised: `{tool} clean --all`, then submit again.",
     Cause.WRONG_CREDENTIALS: "Put the channel's address with its user and password into the workspace's settings: "
-    "`runyard environments settings conda_channels.NAME=https://USER:PASSWORD@HOST/NAME`.",
+    "`runyard environments settings conda_channels=NAME=https://USER:PASSWORD@HOST/NAME`.",
     Cause.CERTIFICATE: "Give the workspace the certificates of the channel's host: the setting ca_bundle.",
     Cause.OFFLINE: "The workspace is offline and the caches do not hold these packages: bring them there, or turn the "
     "setting offline off.",

@@ -87,6 +87,9 @@ class Conda:
         if not configuration:
             yield kept, []
             return
+        if self.channels.have_logins and not self.is_offline:
+            # The tool's own cache would keep the addresses; this one goes with the build.
+            kept["CONDA_PKGS_DIRS"] = str(self.scratch / "pkgs")
         with _in_memory(self.scratch / "condarc", json.dumps(configuration)) as (file, fd):  # JSON is YAML
             yield {**kept, "CONDARC": str(file)}, [fd]
 
