@@ -6,12 +6,11 @@ class NotYetException(UserErrorException, NotImplementedError):
     """This version of Runyard does not have the part that was used."""
 
 
-def not_yet(what, part=None):
-    """The error that says so, and with which part of 5 it comes where that is known; the caller raises it."""
-    when = ": it comes with part %d of 5" % part if part else ""
+def not_yet(what):
+    """The error that says so; the caller raises it."""
     return NotYetException(
-        "%s is not in this version of Runyard yet%s. "
-        "Runs, estimators, distributed training, environments, data, models and web services are." % (what, when))
+        "%s is not in this version of Runyard yet. "
+        "Runs, estimators, distributed training, environments, data, models and web services are." % what)
 
 
 class NotYetImportError(NotYetException, ImportError):
@@ -39,9 +38,9 @@ class _NotYet(type):
         raise cls._refusal("%s.%s" % (cls.__name__, name))
 
 
-def not_yet_class(name, part, module, **members):
+def not_yet_class(name, module, **members):
     """A class that can be imported, subclassed and used in isinstance, and raises when it is made or asked."""
-    return _refusing(name, module, lambda what: not_yet(what, part), members)
+    return _refusing(name, module, not_yet, members)
 
 
 def unsupported_class(name, module, instead):

@@ -46,4 +46,4 @@ class WorkspaceAbsent:
         raise unsupported("Workspace.update_dependencies", _CLOUD_ONLY)
 
     def get_mlflow_tracking_uri(self, _with_auth=False):
-        raise not_yet("Workspace.get_mlflow_tracking_uri", 5)
+        raise not_yet("Workspace.get_mlflow_tracking_uri")

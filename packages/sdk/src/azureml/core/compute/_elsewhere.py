@@ -104,5 +104,5 @@ ComputeInstanceProvisioningConfiguration = _configuration(
 ComputeInstance = _compute("ComputeInstance", _PACKAGE + "computeinstance",
                            provision=ComputeInstanceProvisioningConfiguration)
 
-ComputeInstanceStatus = not_yet_class("ComputeInstanceStatus", None, _PACKAGE + "computeinstance")
-KubernetesComputeStatus = not_yet_class("KubernetesComputeStatus", None, _PACKAGE + "kubernetescompute")
+ComputeInstanceStatus = not_yet_class("ComputeInstanceStatus", _PACKAGE + "computeinstance")
+KubernetesComputeStatus = not_yet_class("KubernetesComputeStatus", _PACKAGE + "kubernetescompute")

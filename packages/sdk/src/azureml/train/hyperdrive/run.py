@@ -7,4 +7,4 @@ from azureml.train.hyperdrive.exceptions import (  # noqa: F401
     HyperDriveConfigException, HyperDriveNotImplementedException)
 from azureml.train.hyperdrive.runconfig import TERMINAL_STATES, HyperDriveConfig, PrimaryMetricGoal  # noqa: F401
 
-HyperDriveRun = not_yet_class("HyperDriveRun", None, "azureml.train.hyperdrive")
+HyperDriveRun = not_yet_class("HyperDriveRun", "azureml.train.hyperdrive")

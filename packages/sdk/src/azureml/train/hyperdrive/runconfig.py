@@ -60,4 +60,4 @@ class HyperDriveConfig(object):
         raise not_yet("A sweep over hyperparameters (HyperDriveConfig)")
 
 
-HyperDriveRunConfig = not_yet_class("HyperDriveRunConfig", None, "azureml.train.hyperdrive")
+HyperDriveRunConfig = not_yet_class("HyperDriveRunConfig", "azureml.train.hyperdrive")
