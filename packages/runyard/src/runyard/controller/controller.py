@@ -24,6 +24,7 @@ from runyard.ports.stores import PartStore, RunStore
 from runyard.services.places import UNMANAGED_TARGETS
 
 _S = RunStatus
+_WAITING = frozenset({_S.NOT_STARTED, _S.QUEUED})
 _SWEEP_SECONDS = 2.0
 
 
@@ -48,7 +49,7 @@ class Controller:
         gathered = Parts(parts, logs, self._stopping, clock)
         self._reports = Reports(runs, logs, around.places, gathered, GangOutputs(around.outputs), clock)
         launching = Launching(around)
-        self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail)
+        self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail, self.wake)
         self._queues = Queues(runs, around.places, self._starting.start, self._reports.fail_for_user)
         self._recovery = Recovery(runs, around.places, gathered, self._starting, self._reports, self.advance)
         self._woken: queue.SimpleQueue[RunId | None] = queue.SimpleQueue()
@@ -72,7 +73,7 @@ class Controller:
             run = self._runs.get(run_id)
             if run.status.is_terminal:
                 return
-            is_waiting = run.status in (_S.NOT_STARTED, _S.QUEUED)
+            is_waiting = run.status in _WAITING or (run.status is _S.PREPARING and not run.ticket)
             with contextlib.suppress(Conflict):
                 if run.status is not _S.CANCEL_REQUESTED and not (is_waiting and end_as is _S.CANCELED):
                     run = self._runs.move(run, _S.CANCEL_REQUESTED, exit_facts=wished_end(run, end_as))
@@ -86,7 +87,7 @@ class Controller:
         taken = self._reports.take(attempt_id, body)
         run, decision = taken.run, taken.decision
         if body.get("state") == "prepared" and (run.ticket, run.status) == (attempt_id, _S.PREPARING):
-            self._starting.note_prepared(attempt_id)
+            self._starting.note_prepared(attempt_id, str(body.get("environment_key") or ""))
         if body.get("state") == "prepared" or run.status is _S.QUEUED:
             self.wake(run.id)
         elif body.get("state") == "ended" and run.nodes and run.status.is_terminal:
@@ -147,7 +148,8 @@ class Controller:
         served: set[tuple[str, str]] = set()
         for run in unfinished:
             has_queue = run.status is _S.QUEUED and run.target not in UNMANAGED_TARGETS
-            if run.status not in (_S.NOT_STARTED, _S.QUEUED) or (has_queue and (run.workspace, run.target) in served):
+            waits_for_build = run.status is _S.PREPARING and not run.ticket
+            if not (run.status in _WAITING or waits_for_build) or (has_queue and (run.workspace, run.target) in served):
                 continue
             self.advance(run.id)
             if has_queue:  # all that wait for the cluster were looked at with the first

@@ -37,6 +37,8 @@ class Surroundings:
     """Whether nodes that share no files with us can make it from what the workspace keeps."""
     sources: Callable[[str, Mapping[str, str]], str] = lambda workspace, variables: ""
     """What tells apart environments by the indexes that the workspace, or else the submitter, takes packages from."""
+    key_of: Callable[[EnvironmentSpec], str] = repr
+    """The same for specs that one environment serves."""
     note_built: Callable[[RunRecord, str], None] = lambda run, key: None
     """Told the key of the environment that a run has on this machine."""
     forget_built: Callable[[str], None] = lambda key: None
@@ -65,6 +67,14 @@ class Launching:
         if found is not None and found.key:
             self._around.note_built(run, found.key)
         return found is not None
+
+    def build_of(self, run: RunRecord) -> str:
+        """The same for runs whose environments are made by one build."""
+        return f"{self._around.places.site_of(run).name}/{self._around.key_of(self._planned(run))}"
+
+    def note_built(self, run: RunRecord, key: str) -> None:
+        """That the run's environment has that key."""
+        self._around.note_built(run, key)
 
     def forget_built(self, run: RunRecord) -> None:
         """Have the run's environment made anew, unless somebody uses the one that is there."""

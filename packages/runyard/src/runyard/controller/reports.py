@@ -24,6 +24,7 @@ _WISHED_END = "wished_end"
 _MOST_TRIES = 20
 _OF_ENVIRONMENTS = ("cause", "said")
 """What an error of an environment that could not be made tells programs."""
+_MOST_SAID = 2000
 _SCRIPT_LOGS = "azureml-logs/70_"
 Report = Mapping[str, Any]
 
@@ -215,7 +216,7 @@ class Reports:
         facts = {
             name: report[name] for name in ("exit_code", "signal", "phase", "rank") if report.get(name) is not None
         }
-        facts |= {name: given[name] for name in _OF_ENVIRONMENTS if given.get(name)}
+        facts |= {name: str(given[name])[:_MOST_SAID] for name in _OF_ENVIRONMENTS if given.get(name)}
         tail = report.get("tail")
         return {
             "error": {

@@ -1,9 +1,12 @@
+import contextlib
 from collections.abc import Callable
+from typing import Any
 
+from runyard.controller.herd import Herd
 from runyard.controller.launching import Launching
 from runyard.controller.stopping import Stopping
 from runyard.engines.local_pool import nodes_of_its_own
-from runyard.errors import EngineError, RunyardError
+from runyard.errors import Conflict, EngineError, NotFound, RunyardError
 from runyard.model.nodes import Gang
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
 from runyard.planning.distribution import node_count_of
@@ -24,26 +27,24 @@ class Starting:
     """Takes a run from its submit to its supervisors: each step a guarded move, then an act that can be repeated."""
 
     def __init__(
-        self, runs: RunStore, places: Places, launching: Launching, stopping: Stopping, clock: Clock, fail: Fail
+        self,
+        runs: RunStore,
+        places: Places,
+        launching: Launching,
+        stopping: Stopping,
+        clock: Clock,
+        fail: Fail,
+        wake: Callable[[RunId], None],
     ) -> None:
         self._runs, self._places, self._launching = runs, places, launching
-        self._stopping, self._clock, self._fail = stopping, clock, fail
-        self._prepared: set[str] = set()
+        self._stopping, self._clock, self._fail, self._wake = stopping, clock, fail, wake
+        self._prepared: dict[str, str] = {}
+        self._herd = Herd(runs)
 
     def begin(self, run: RunRecord) -> RunRecord:
         if is_forced_build(run.definition):
             self._launching.forget_built(run)
-        if self._launching.has_environment(run):
-            return self._queue_or_start(run)
-        number = run.attempt + 1
-        run = self._runs.move(
-            run,
-            _S.PREPARING,
-            attempt=number,
-            ticket=attempt_id(run.id, number),
-            message="Preparing the environment.",
-        )
-        return self.prepare(run)
+        return self._queue_or_start(run) if self._launching.has_environment(run) else self._prepare_or_wait(run)
 
     def prepare(self, run: RunRecord) -> RunRecord:
         self._act(run, lambda: self._launching.prepare(run))
@@ -57,14 +58,19 @@ class Starting:
         number = run.attempt + 1
         return self.prepare(self._runs.update(run.id, attempt=number, ticket=attempt_id(run.id, number)))
 
-    def note_prepared(self, attempt: str) -> None:
-        """A node has told that the environment stands: nobody needs to look for it again."""
-        self._prepared.add(attempt)
+    def note_prepared(self, attempt: str, key: str) -> None:
+        """A node has told that the environment stands, and its key: nobody needs to look for it again."""
+        self._prepared[attempt] = key
 
     def after_preparation(self, run: RunRecord) -> RunRecord:
-        is_prepared = run.ticket in self._prepared
-        self._prepared.discard(run.ticket)
-        return self._queue_or_start(run) if is_prepared or self._launching.has_environment(run) else run
+        """Also for a run that waits for another's build."""
+        key = self._prepared.pop(run.ticket, None) if run.ticket else None
+        if key is not None:
+            self._launching.note_built(run, key)
+        if key is not None or self._launching.has_environment(run):
+            self._release_herd(run)
+            return self._queue_or_start(run)
+        return run if run.ticket else self._prepare_or_wait(run)
 
     def start_unmanaged(self, run: RunRecord) -> RunRecord:
         """Start a run that has no cluster to wait for."""
@@ -84,6 +90,32 @@ class Starting:
         if run.target in UNMANAGED_TARGETS:
             return self._launch(run, Gang(nodes_of_its_own(run, self._clock.now())) if len(run.nodes) > 1 else Gang())
         return self._launch(run, self._places.held_by(run))
+
+    def _prepare_or_wait(self, run: RunRecord) -> RunRecord:
+        """One of the runs that want the same environment builds it."""
+        builder = self._herd.builder(self._launching.build_of(run), run.id)
+        if builder is not None:
+            return self._preparing(run, message=f"Waiting for run {builder}, which builds the same environment.")
+        number = run.attempt + 1
+        ticket = attempt_id(run.id, number)
+        return self.prepare(self._preparing(run, attempt=number, ticket=ticket, message="Preparing the environment."))
+
+    def _preparing(self, run: RunRecord, **changes: Any) -> RunRecord:
+        if run.status is not _S.PREPARING:
+            return self._runs.move(run, _S.PREPARING, **changes)
+        is_news = any(getattr(run, name) != value for name, value in changes.items())
+        return self._runs.update(run.id, **changes) if is_news else run
+
+    def _release_herd(self, run: RunRecord) -> None:
+        """What the run has built serves all who waited. They are let go together, and then started one by one."""
+        for run_id in self._herd.done(run.id):
+            with contextlib.suppress(Conflict, NotFound):  # canceled or deleted meanwhile
+                waiting = self._runs.get(run_id)
+                if waiting.status is _S.PREPARING and is_build(waiting.definition):
+                    self._end_build(waiting)
+                elif waiting.status is _S.PREPARING:
+                    self._runs.move(waiting, _S.QUEUED, message="The environment is ready.")
+            self._wake(run_id)
 
     def _queue_or_start(self, run: RunRecord) -> RunRecord:
         if is_build(run.definition):

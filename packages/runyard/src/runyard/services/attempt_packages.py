@@ -9,7 +9,6 @@ from runyard.ports.stores import RunStore
 from runyard.services.package_settings import WorkspacePackages
 from runyard.services.registries import RegistryLogins
 
-
 _BUILT = frozenset({RunStatus.RUNNING, RunStatus.FINALIZING, RunStatus.CANCEL_REQUESTED})
 
 

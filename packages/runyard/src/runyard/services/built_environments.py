@@ -1,3 +1,4 @@
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,6 +12,7 @@ from runyard.services.environment_names import EnvironmentNames
 
 KEY_TAG = "runyard.key"
 """A tag of a stored environment: the key under which this machine has it."""
+_KEY = re.compile(r"[0-9a-f]{24}")
 MOST_REMEMBERED = 10_000
 ImageOf = Callable[[str], Mapping[str, Any] | None]
 """From the key of a built environment to what is known of its image; None where it has none, or is not there."""
@@ -25,7 +27,10 @@ class BuiltEnvironments:
         self._lock = threading.Lock()
 
     def note(self, run: RunRecord, key: str) -> None:
-        """The run's environment has that key. Costs nothing where that is known."""
+        """The run's environment has that key. Costs nothing where that is known. A key that is none, which a node may
+        have told, is none of ours."""
+        if not _KEY.fullmatch(key):
+            return
         environment = run.definition.get("environment") or {}
         which = (run.workspace, str(environment.get("name")), str(environment.get("version")))
         with self._lock:
