@@ -60,6 +60,19 @@ def test_versions_and_labels_name_what_was_registered(workspace):
         Environment.label(workspace, "labelled", "1", [])
 
 
+@pytest.mark.parametrize("name", ["../x", "a/b", "a\nb", "a\0b", "", None, "x" * 300, "AzureML-Mine"])
+def test_a_name_that_cannot_be_one_is_refused(workspace, name):
+    with pytest.raises(UserErrorException, match="name"):
+        environment_of(name).register(workspace)
+
+
+@pytest.mark.parametrize("name", ["../../health", "a/b?version=1", "a\nb", "%2e%2e"])
+def test_a_name_that_nothing_has_is_not_found(workspace, name):
+    with pytest.raises(UserErrorException):
+        Environment.get(workspace, name)
+    assert Environment(name).get_image_details(workspace).image_exist is False
+
+
 def test_an_environment_of_a_run_alone_is_kept_and_found_by_its_version(workspace, tmp_path):
     settings = config(tmp_path / "source", "pass")
     settings.run_config.environment.name = "unregistered"
