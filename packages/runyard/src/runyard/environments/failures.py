@@ -10,6 +10,7 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import normal, requirement_name
 
 QUOTED_LINES = 40
+QUOTED_CHARACTERS = 1000
 FULL = (errno.ENOSPC, errno.EDQUOT)
 PROBLEMS = {
     Cause.DISK_FULL: "The disk filled up while {doing}.",
@@ -26,13 +27,13 @@ def failed(doing: str, words: Sequence[str], spec: EnvironmentSpec, program: str
     words = [hidden(line) for line in words]
     found = diagnosed(words)
     package = normal(found.package)
-    quoted = "\n".join(line for line in words[-QUOTED_LINES:] if line.strip())
+    quoted = "\n".join(line[:QUOTED_CHARACTERS] for line in words[-QUOTED_LINES:] if line.strip())
     problem = PROBLEMS.get(found.cause, "The environment could not be made: {doing} failed.").format(doing=doing)
     return EnvironmentFailed(
         f"{problem} {program} says:\n{quoted}",
         hint=found.hint or _hint(package, spec),
         cause=found.cause,
-        said=found.said,
+        said=found.said[:QUOTED_CHARACTERS],
         package=package,
         needs_python=found.needs_python,
     )
