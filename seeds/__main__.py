@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from seeds.container_engine import engine_for
 from seeds.mirror import mirrored
 from seeds.pages import Page, read_pages
 from seeds.verdicts import Outcome, Result, judge, summary, table
@@ -48,8 +49,8 @@ def run_pages(pages: list[Page], shared: Path, scratch: Path) -> list[Outcome]:
     """Run the pages one after another, each in its own workspace, on one home: each environment is built once."""
     home = scratch / "home"
     outcomes = []
-    with mirrored(shared, scratch / "certificates") as proxy:
-        environment = {**os.environ, **proxy, "RUNYARD_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    with mirrored(shared, scratch / "certificates") as proxy, engine_for(pages) as engine:
+        environment = {**os.environ, **proxy, **engine, "RUNYARD_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
         try:
             for page in pages:
                 folder = scratch / "pages" / page.name

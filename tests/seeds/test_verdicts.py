@@ -27,10 +27,14 @@ def test_a_listed_block_that_passes_fails_the_target():
     assert not outcome("", LISTED).is_as_listed
 
 
-def test_the_list_holds_the_two_blocks_of_a_later_part():
-    listed = read_not_yet()
-    assert len(listed) == 2
-    assert {entry.part for entry in listed.values()} == {5}
+def test_every_block_is_expected_to_pass():
+    assert read_not_yet() == {}
+
+
+def test_a_list_names_blocks_by_page(tmp_path):
+    listed = tmp_path / "not_yet.toml"
+    listed.write_text('[[part]]\npart = 4\nwhat = "deployment"\nblocks = { "003" = [3, 4] }\n', encoding="utf-8")
+    assert read_not_yet(listed) == {("003", 3): LISTED, ("003", 4): LISTED}
 
 
 def test_the_last_line_counts_what_passed():
