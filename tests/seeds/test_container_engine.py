@@ -1,4 +1,3 @@
-import pytest
 from seeds.container_engine import IMAGES, engine_for
 from seeds.pages import read_page
 
@@ -17,14 +16,3 @@ def test_a_machine_that_cannot_start_an_engine_says_why(monkeypatch, capsys):
     with engine_for([page(next(iter(IMAGES)))]) as variables:
         assert variables == {}
     assert "dockerd missing (make ci-setup)" in capsys.readouterr().out
-
-
-@pytest.mark.images
-def test_the_public_name_of_an_image_can_be_pulled():
-    from runyard.containers.engine import Engine
-
-    image = next(iter(IMAGES))
-    with engine_for([page(image)]) as variables:
-        engine = Engine(variables["DOCKER_HOST"])
-        assert engine.images.find(image) is None
-        assert engine.images.pull(image, print).names == (image,)
