@@ -216,6 +216,15 @@ def test_an_offline_workspace_says_that_it_is(root, with_conda, channel):
     assert failure.value.facts["cause"] == Cause.OFFLINE
 
 
+def test_a_tool_that_leaves_a_package_out_without_a_word_is_found_out(environments, channel, tmp_path):
+    tool = tmp_path / "tools/micromamba"
+    tool.rename(tmp_path / "tools/whole")
+    tool.write_text(f'#!/bin/sh\nset -- $(echo "$@" | sed "s/ rlang//")\nexec {tmp_path}/tools/whole "$@"\n')
+    tool.chmod(0o755)
+    with pytest.raises(EnvironmentFailed, match="has not installed 'rlang'"):
+        environments.ensure(_spec(channel, "demo=1", "rlang"), print)
+
+
 def test_a_failed_build_leaves_nothing(environments, channel, root):
     spec = _spec(channel, "demo", pip=("nosuch",))
     with pytest.raises(EnvironmentFailed):

@@ -13,7 +13,14 @@ from runyard.model.causes import Cause
 QUOTED_LINES = 30
 SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
     (Cause.DISK_FULL, re.compile(r"No space left on device|NoSpaceLeftError|Disk quota exceeded|os error 28", re.I)),
-    (Cause.CHECKSUM, re.compile(r"checksum|(md5|sha256)\b.*(mismatch|match|expected)|corrupt", re.I)),
+    (
+        Cause.CHECKSUM,
+        re.compile(
+            r"ChecksumMismatch|checksum mismatch|invalid (MD5|SHA-256) checksum"
+            r"|\b(md5|sha256)\b.{0,200}(mismatch|not match)|SafetyError",
+            re.I,
+        ),
+    ),
     (
         Cause.WRONG_CREDENTIALS,
         re.compile(r"\b(HTTP|status|error|code|returned)\D{0,20}40[13]\b|Unauthorized|Forbidden", re.I),
@@ -32,7 +39,7 @@ SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
         Cause.NO_SUCH_PACKAGE,
         re.compile(
             r"Packages?NotFoundError|ResolvePackageNotFound|Package missing in|nothing provides requested"
-            r"|No candidates were found for|not available from current channels"
+            r"|No candidates were found for|not available from current channels|does not exist \(perhaps a typo"
         ),
     ),
     (Cause.CONFLICT, re.compile(r"Unsatisfiable|incompatible|no viable options|conflict", re.I)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runyard.environments.conda.channels import Channels
-from runyard.environments.conda.explicit import explicit_part, forget_logins
+from runyard.environments.conda.explicit import explicit_part, forget_logins, installed
 from runyard.environments.conda.failures import conda_failed
 from runyard.environments.conda.finding import CondaTool
 from runyard.environments.indexes import PASSED_ON
@@ -14,6 +14,7 @@ from runyard.environments.programs import Say, run_saying
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.plan import CondaSpec
+from runyard.planning.conda_lines import parse_conda_line
 
 # An activated environment of the submitter's is no choice of theirs for this one.
 ACTIVATION = frozenset(
@@ -48,6 +49,7 @@ class Conda:
         command += ["--override-channels", f"python={python}" if python else "python"]
         command += [self.channels.package(line) for line in conda.packages]
         self._create(prefix, command, "solving and installing them", conda.packages, say)
+        self._require(prefix, conda.packages)
 
     def create_locked(self, prefix: Path, lock: str, say: Say) -> None:
         """Install just the packages of an explicit lock, each with its checksum."""
@@ -75,6 +77,20 @@ class Conda:
         if spoken.exit_code or not (prefix / "conda-meta").is_dir():
             raise conda_failed(self.tool.name, doing, spoken, packages, offline=self.is_offline)
         forget_logins(prefix)
+
+    def _require(self, prefix: Path, packages: Sequence[str]) -> None:
+        """Some releases of mamba leave out what they cannot solve for `channel::package` and end as if all were well."""
+        there = installed(prefix)
+        missing = [line for line in packages if parse_conda_line(line).name not in there]
+        if missing:
+            raise EnvironmentFailed(
+                f"{self.tool.name} has not installed {', '.join(map(repr, missing))}, and has not said why.",
+                hint="Look at the build log for its warnings; leave out the channel in front of the package, or update "
+                f"{self.tool.name}.",
+                cause=Cause.CONDA_FAILED,
+                said="",
+                packages=missing,
+            )
 
     @contextmanager
     def _configured(self) -> Iterator[tuple[dict[str, str], list[int]]]:
