@@ -50,7 +50,7 @@ class Environments:
             except EnvironmentFailed as no_engine:
                 return self._without_engine(spec, say, elsewhere, no_engine)
         built = self._kind(spec).ensure(spec, say, elsewhere)
-        self._trim()
+        self._trim(built.key)
         return built
 
     def lock_of(self, built: BuiltEnvironment) -> EnvironmentLock | None:
@@ -85,9 +85,9 @@ class Environments:
         built = self._virtual.ensure(replace(spec, image=None), say, elsewhere)
         return replace(built, warnings=(*built.warnings, warning))
 
-    def _trim(self) -> None:
+    def _trim(self, new: str) -> None:
         """Keep the cache within its bounds."""
-        if cache.trim(self._root, cache.size_limit(self._root)):
+        if cache.trim(self._root, cache.size_limit(self._root), spared={new}):
             self._images.sweep()
 
 

@@ -8,15 +8,20 @@ from runyard.containers.images import ImageFacts
 from runyard.environments.compiled import Bring
 from runyard.environments.images.bases import Bases, digest_of
 from runyard.environments.images.choosing import of_the_image, of_the_machine
-from runyard.environments.images.filling import ContainedConstruction, ContainedFolder, path_in_image
+from runyard.environments.images.filling import (
+    OLDEST_COMPILED_BY_UV,
+    ContainedConstruction,
+    ContainedFolder,
+    path_in_image,
+)
 from runyard.environments.images.interpreter_layer import InterpreterLayer
-from runyard.environments.images.naming import BASE, BUILDING, ENVIRONMENT, HOME, Naming
+from runyard.environments.images.naming import BASE, BUILDING, ENVIRONMENT, HOME, USUAL_PATH, Naming
 from runyard.environments.images.passage import Passage
 from runyard.environments.images.pythons import pythons_of
 from runyard.environments.images.record import ImageDetails, ImageFolder
 from runyard.environments.images.sweeping import notes_of
 from runyard.environments.images.tools import uv_tool
-from runyard.environments.images.uv_cache import cache_mounts
+from runyard.environments.images.uv_cache import cache_mount, cache_of
 from runyard.environments.images.workshop import Site, Workshop
 from runyard.environments.interpreters import Interpreter, discover
 from runyard.environments.lockfile import Lock
@@ -116,14 +121,14 @@ class ImageBuild:
         with self.sources.laid_out(scratch) as variables:
             passage = self._passage(scratch, variables, given)
             uv = uv_tool()
-            private = notes_of(self.naming.root, base.id)
             site = Site(
                 engine=self.engine,
                 image=image,
                 python=interpreter.path,
                 folder=str(path),
                 passage=passage,
-                mounts=(*uv.mounts, *cache_mounts(variables, private, uv.mounts[0].source)),
+                mounts=(*uv.mounts, cache_mount(variables)),
+                variables=self._own_variables(image, variables, interpreter, base),
                 labels={**labels, BUILDING: key},
                 scratch=scratch,
             )
@@ -137,15 +142,28 @@ class ImageBuild:
                     held=self.held,
                     say=self.say,
                     workshop=workshop,
+                    passage=passage,
+                    base=digest_of(base),
+                    kept=notes_of(self.naming.root, base.id) / "wheels",
                 )
                 lock, paths = construction.fill(given, variables, scratch)
                 self.say("Keeping the environment as a layer of the image.")
-                changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH", "")),)
+                changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH") or USUAL_PATH),)
                 made = workshop.commit(
                     name, labels={**labels, ENVIRONMENT: key}, changes=changes, message="Runyard environment"
                 )
-        lock = replace(lock, packages=passage.outward(lock.packages), base=digest_of(base))
         return self._finished(base, made, name, own.path, lock, paths, image=image)
+
+    def _own_variables(
+        self, image: ImageFacts, variables: Mapping[str, str], interpreter: Interpreter, base: ImageFacts
+    ) -> dict[str, str]:
+        own = {
+            "PATH": f"{path_in_image(self.folder.key)}/bin:{image.variables.get('PATH') or USUAL_PATH}",
+            "UV_CACHE_DIR": cache_of(variables, base.id),
+            "UV_LINK_MODE": "copy",
+        }
+        # Each run has a fresh container, which would compile all that it imports again.
+        return {**own, "UV_COMPILE_BYTECODE": "1"} if interpreter.version >= OLDEST_COMPILED_BY_UV else own
 
     def _passage(self, scratch: Path, variables: Mapping[str, str], given: Lock | None) -> Passage:
         spec = self.spec
@@ -201,6 +219,5 @@ def _seen_inside(spec: EnvironmentSpec, passage: Passage) -> EnvironmentSpec:
 
 
 def _variable(name: str, first: str, then: str) -> str:
-    value = f"{first}:{then}" if then else first
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    escaped = f"{first}:{then}".replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f'ENV {name}="{escaped}"'

@@ -1,11 +1,13 @@
 """An environment in an image is filled as one of this machine is, by programs in a build container."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runyard.environments.construction import Construction
 from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.images.compiling import Compiling
+from runyard.environments.images.passage import Passage
 from runyard.environments.images.tools import uv_tool
 from runyard.environments.images.workshop import INSIDE, Workshop
 from runyard.environments.installer import Uv
@@ -16,6 +18,9 @@ from runyard.environments.programs import Say, Spoken
 from runyard.environments.toolchain import INSTALL_MPI
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
+from runyard.planning.source_builds import Unsuited, source_build
+
+OLDEST_COMPILED_BY_UV = (3, 7, 0)
 
 
 def path_in_image(key: str) -> Path:
@@ -51,6 +56,13 @@ class ContainedFolder(EnvironmentFolder):
             ) from missing
         return {"LD_LIBRARY_PATH": folder}
 
+    def compile_modules(self) -> None:
+        """What uv has not compiled: each run has a fresh container, which would compile all that it imports again.
+        Files of some packages are for other versions of Python, and do not compile."""
+        command = [self._base.path, "-m", "compileall", "-q", str(self.path / "lib")]
+        if self._base.version < OLDEST_COMPILED_BY_UV:
+            self._workshop.run(command, lambda line: None, env={}, cwd=self._work)
+
     def _run(self, script: str, *arguments: str) -> None:
         """On the interpreter that the environment is made from. OSError with its words where it fails."""
         command = [self._base.path, "-I", "-B", f"{INSIDE}/{script}", *arguments]
@@ -65,12 +77,21 @@ class ContainedConstruction(Construction):
 
     folder: ContainedFolder
     workshop: Workshop = field(kw_only=True)
+    passage: Passage = field(kw_only=True)
+    base: str = field(kw_only=True)
+    """What tells the image that it stands on."""
+    kept: Path = field(kw_only=True)
+    """Where what is compiled for that image is kept."""
 
     def fill(self, given: Lock | None, variables: Mapping[str, str], scratch: Path) -> tuple[Lock, dict[str, str]]:
         """The packages, as they were locked before or are resolved now; and the variables that they need."""
         self.folder.make(self.interpreter)  # uv asks its interpreter already when it resolves
-        lock = self._filled(self._uv(variables, scratch), given)
-        return lock.made_here(str(self.interpreter)), self.folder.link_libraries(self.spec.library_links)
+        uv = self._uv(variables, scratch)
+        lock = self._filled(uv, given)
+        compiled = self._add_compiled(uv, lock, variables)
+        self.folder.compile_modules()
+        paths = self.folder.link_libraries(self.spec.library_links)
+        return replace(self._outward(self._of_here(lock)), compiled=tuple(compiled.values())), paths
 
     def _uv(self, variables: Mapping[str, str], scratch: Path) -> Uv:
         return Uv(variables, scratch, self.held, self._run_uv)
@@ -79,3 +100,41 @@ class ContainedConstruction(Construction):
         self, command: Sequence[str], say: Say, *, env: Mapping[str, str], cwd: Path, held: Sequence[int] = ()
     ) -> Spoken:
         return self.workshop.run([*uv_tool().command, *command[1:]], say, env=env, cwd=cwd, held=held)
+
+    def _of_here(self, lock: Lock) -> Lock:
+        return replace(lock.made_here(str(self.interpreter)), base=self.base)
+
+    def _outward(self, lock: Lock) -> Lock:
+        return replace(lock, packages=self.passage.outward(lock.packages))
+
+    def _keep(self, lock: Lock) -> Lock:
+        super()._keep(self._outward(lock))
+        return self._of_here(lock)
+
+    def _locked_before(self) -> Lock | None:
+        before = super()._locked_before()
+        return before and replace(before, packages=self.passage.inward(before.packages))
+
+    def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
+        options = [line for line in self.spec.requirements if line.startswith("-")]
+        scratch = self.passage.scratch
+        compiling = Compiling(
+            workshop=self.workshop,
+            python=self.folder.python,
+            interpreter=self.interpreter,
+            variables=variables,
+            scratch=scratch,
+            kept=self.kept,
+            held=self.held,
+            say=self.say,
+        )
+        compiled: dict[str, str] = {}
+        for requirement in self._to_compile(uv):
+            build = source_build(requirement, "\n".join(lock.versions))
+            if isinstance(build, Unsuited):
+                self.say(build.why)
+                continue
+            wheel = compiling.wheel(build, options)
+            uv.install_wheel(wheel, self.spec, self.folder.path, self.interpreter, self.say)
+            compiled[wheel.name] = build.requirement
+        return compiled

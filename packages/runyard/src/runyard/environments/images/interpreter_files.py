@@ -72,6 +72,12 @@ class InterpreterFiles:
         stat = os.stat(self.interpreter.path)
         return f"{self.interpreter.path} {stat.st_mtime_ns} {stat.st_size}"
 
+    @property
+    def needs_libraries(self) -> bool:
+        """Whether it cannot even start without libraries that come with it."""
+        linked = linked_libraries(Path(self.interpreter.path))
+        return any(not OF_THE_C_LIBRARY.match(library.name) for library in linked)
+
     def archive(self, into: IO[bytes]) -> None:
         """A tar of it all, from the root: the interpreter, its standard library and headers, and the shared libraries
         that they are linked with, which not every image has."""

@@ -1,8 +1,9 @@
 """A base with an interpreter of this machine in it, for images that lack the Python an environment wants."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from runyard.containers.containers import ContainerSpec
 from runyard.containers.engine import Engine
@@ -14,8 +15,7 @@ from runyard.environments.programs import Say
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 
-LOOKED_FOR_FIRST = "LD_LIBRARY_PATH"
-QUOTED_LINES = 5
+LIBRARIES = "LD_LIBRARY_PATH"
 
 
 @dataclass(frozen=True)
@@ -51,40 +51,41 @@ class InterpreterLayer:
         )
 
     def _made(self, base: ImageFacts, files: InterpreterFiles, name: str) -> tuple[ImageFacts | None, str]:
-        """The image, or why the interpreter does not run in it."""
-        engine, labels = self.engine, {HOME: self.naming.home, BASE: base.id}
-        container = engine.containers.create(ContainerSpec(base.id, command=(files.python,), labels=labels))
-        try:
-            with (self.scratch / "interpreter.tar").open("w+b") as archive:
-                files.archive(archive)
-                engine.containers.put_archive(container, "/", archive)
-            message = f"Python {files.interpreter}"
-            made = engine.images.commit(container, name, labels=labels, message=message)
-            said = self._proved(made, files, {})
-            if said:
-                # Its libraries are not where the image looks for them.
-                searched = ":".join(filter(None, (f"{files.prefix}/lib", base.variables.get(LOOKED_FOR_FIRST))))
-                variables = {LOOKED_FOR_FIRST: searched}
-                said = self._proved(made, files, variables)
-                if not said:
-                    change = f"ENV {LOOKED_FOR_FIRST}={searched}"
-                    made = engine.images.commit(container, name, labels=labels, changes=(change,), message=message)
-            if said:
-                engine.images.remove(made.id)
-                return None, said
-            return made, ""
-        finally:
-            engine.containers.remove(container)
+        """The image, or why the interpreter does not run in it. Its libraries are named to the image's loader where it
+        would not find them by itself, and only there: they are newer or older than the image's own."""
+        searched = ":".join(filter(None, (f"{files.prefix}/lib", base.variables.get(LIBRARIES))))
+        with (self.scratch / "interpreter.tar").open("w+b") as archive:
+            files.archive(archive)
+            said = ""
+            for variables in ({LIBRARIES: searched},) if files.needs_libraries else ({}, {LIBRARIES: searched}):
+                archive.seek(0)
+                made, said = self._proved(base, files, name, archive, variables)
+                if made is not None:
+                    return made, ""
+        return None, said
 
-    def _proved(self, image: ImageFacts, files: InterpreterFiles, variables: dict[str, str]) -> str:
-        """ "" where the interpreter starts and has its modules, else what it or the engine says."""
-        heard: list[str] = []
-        command = (files.python, "-I", "-c", f"import {', '.join(('sys', *files.modules))}")
-        spec = ContainerSpec(image.id, command=command, variables=variables, working_folder="/", user="0:0")
+    def _proved(
+        self, base: ImageFacts, files: InterpreterFiles, name: str, archive: IO[bytes], variables: Mapping[str, str]
+    ) -> tuple[ImageFacts | None, str]:
+        """The image, where the interpreter starts in a container of it and has its modules."""
+        containers, labels = self.engine.containers, {HOME: self.naming.home, BASE: base.id}
+        command = (files.python, "-I", "-B", "-c", f"import {', '.join(('sys', *files.modules))}")
+        container = containers.create(
+            ContainerSpec(base.id, command, variables=variables, labels=labels, working_folder="/", user="0:0")
+        )
         try:
-            ended = self.engine.containers.run(spec, heard.append).exit
-        except EnvironmentFailed as failure:
-            if failure.facts.get("cause") is not Cause.ENGINE_FAILED:
-                raise
-            return str(failure.facts.get("said"))
-        return " ".join([*heard[-QUOTED_LINES:], ended.error]).strip() or f"exit {ended.status}" if ended.status else ""
+            containers.put_archive(container, "/", archive)
+            try:
+                containers.start(container)
+                ended = containers.wait(container)
+            except EnvironmentFailed as failure:
+                if failure.facts.get("cause") is not Cause.ENGINE_FAILED:
+                    raise
+                return None, str(failure.facts.get("said"))
+            if ended.status:
+                return None, ended.error or f"it ended with {ended.status}"
+            changes = tuple(f"ENV {name}={value}" for name, value in variables.items())
+            message = f"Python {files.interpreter}"
+            return self.engine.images.commit(container, name, labels=labels, changes=changes, message=message), ""
+        finally:
+            containers.remove(container)

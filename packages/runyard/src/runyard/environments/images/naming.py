@@ -6,6 +6,9 @@ from pathlib import Path
 
 HOME, ENVIRONMENT, BUILDING, BASE = "runyard.home", "runyard.environment", "runyard.building", "runyard.base"
 
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""What engines give the containers of an image that says nothing of PATH."""
+
 
 @dataclass(frozen=True)
 class Naming:

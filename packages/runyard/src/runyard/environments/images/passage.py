@@ -9,7 +9,7 @@ from pathlib import Path
 from runyard.containers.containers import Mount
 from runyard.environments.images.tools import TOOLS
 
-WORK, CACHE = f"{TOOLS}/work", f"{TOOLS}/cache"
+WORK = f"{TOOLS}/work"
 READ_BY_NAME = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "UV_CONFIG_FILE",
     "UV_CREDENTIALS_DIR",
@@ -38,8 +38,12 @@ class Passage:
         return cls(((str(scratch), WORK), *places))
 
     @property
+    def scratch(self) -> Path:
+        """The builder's own folder, which the container writes to as well."""
+        return Path(self.places[0][0])
+
+    @property
     def mounts(self) -> tuple[Mount, ...]:
-        """Only the builder's own scratch folder can be written to."""
         return tuple(Mount(os.path.realpath(here), there, is_read_only=there != WORK) for here, there in self.places)
 
     def inward(self, text: str) -> str:
@@ -48,12 +52,10 @@ class Passage:
     def outward(self, text: str) -> str:
         return _replaced(text, tuple((there, here) for here, there in self.places))
 
-    def variables(self, image: Mapping[str, str], program: Mapping[str, str]) -> dict[str, str]:
-        """A program's variables in a container: those of the image, and what is not about this machine."""
+    def variables(self, image: Mapping[str, str], program: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+        """A program's variables in a container: those of the image, what is not about this machine, and `own`."""
         given = {name: self.inward(value) for name, value in program.items() if name not in OF_THE_MACHINE}
-        own = {"HOME": f"{WORK}/home", "TMPDIR": f"{WORK}/tmp", "UV_CACHE_DIR": CACHE, "UV_LINK_MODE": "copy"}
-        # Each run has a fresh container, which would compile all that it imports again.
-        return {"PATH": os.defpath, **image, **given, **own, "UV_COMPILE_BYTECODE": "1"}
+        return {**image, **given, "HOME": f"{WORK}/home", "TMPDIR": f"{WORK}/tmp", **own}
 
 
 def _replaced(text: str, places: Sequence[tuple[str, str]]) -> str:

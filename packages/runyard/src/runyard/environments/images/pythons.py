@@ -9,6 +9,7 @@ from runyard.containers.containers import ContainerSpec, Mount
 from runyard.containers.engine import Engine
 from runyard.containers.images import ImageFacts
 from runyard.environments.durable import write_beside
+from runyard.environments.images.naming import USUAL_PATH
 from runyard.environments.images.tools import TOOLS, uv_tool
 from runyard.environments.interpreters import Interpreter
 from runyard.environments.programs import Say
@@ -18,7 +19,7 @@ from runyard.model.causes import Cause
 LIST = ("python", "list", "--only-installed", "--output-format", "json", "--no-config", "--no-cache", "--offline")
 # It is asked for no interpreter of its own, which it would have to know the C library for.
 VARIABLES = {"UV_PYTHON_PREFERENCE": "only-system", "UV_LIBC": "gnu", "NO_COLOR": "1", "TMPDIR": f"{TOOLS}/tmp"}
-OFTEN = ("/opt/conda/bin", "/opt/miniconda/bin", "/usr/local/bin", "/usr/bin", "/bin")
+OFTEN = ("/opt/conda/bin", "/opt/miniconda/bin", "/usr/local/bin", "/usr/bin")
 OLDEST = (3, 6)
 
 
@@ -35,7 +36,7 @@ def pythons_of(engine: Engine, image: ImageFacts, notes: Path, scratch: Path, sa
 
 def _looked_into(engine: Engine, image: ImageFacts, scratch: Path, say: Say) -> list[tuple[str, list[int]]]:
     uv, heard = uv_tool(), list[str]()
-    path = os.pathsep.join(filter(None, (image.variables.get("PATH"), *OFTEN)))
+    path = os.pathsep.join((image.variables.get("PATH") or USUAL_PATH, *OFTEN))
     temporary = scratch / "looking"
     temporary.mkdir(exist_ok=True)
     spec = ContainerSpec(

@@ -42,9 +42,11 @@ class Sweeping:
             if not free:
                 return []
             self.remove_containers()
-            needed = self._needed()
+            needed, used = self._needed(), {one.image for one in self.engine.containers.with_labels({})}
             removed = []
             for entry in self.engine.images.with_labels({}):
+                if entry.id in used:
+                    continue
                 left = [name for name in entry.names if self.naming.is_ours(name)]
                 if not entry.names and entry.labels.get(HOME) == self.naming.home:
                     left = [entry.id]

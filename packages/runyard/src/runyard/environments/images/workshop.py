@@ -36,6 +36,8 @@ class Site:
     """Made anew, to be filled."""
     passage: Passage
     mounts: tuple[Mount, ...]
+    variables: Mapping[str, str]
+    """Of every program that is run there, before all others."""
     labels: Mapping[str, str]
     scratch: Path
 
@@ -86,7 +88,7 @@ class Workshop:
         passage = self._site.passage
         asked = {
             "command": [passage.inward(word) for word in command],
-            "variables": passage.variables(self._site.image.variables, env),
+            "variables": passage.variables(self._site.image.variables, env, self._site.variables),
             "folder": passage.inward(str(cwd)),
         }
         reader, writer = os.pipe()
