@@ -164,7 +164,6 @@ def _guarded(
         assert guard.stdin is not None
         guard.stdin.close()
         guard.wait(STOP_SECONDS)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for(answers: Answers, log: Path, program: str) -> None:

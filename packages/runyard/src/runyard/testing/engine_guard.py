@@ -1,12 +1,13 @@
 """Stands over a container engine or registry that tests started: `engine_guard.py FOLDER COMMAND...`.
 
 When whoever started it closes its standard input, or is gone, however that happened, the server is ended with every
-container, shim and mount that has FOLDER in its name. Runs by itself, on the standard library.
+container, shim and mount that has FOLDER in its name, and FOLDER is removed. Runs by itself, on the standard library.
 """
 
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ def main(folder: str, command: list[str]) -> None:
     server_ended.start()
     while os.read(0, 1):
         pass
+    end_processes(folder, below=b"containerd-shim")  # the engine would wait for each container to obey
     server.terminate()
     try:
         server.wait(STOP_SECONDS)
@@ -34,14 +36,16 @@ def main(folder: str, command: list[str]) -> None:
         end_processes(folder)
     unmount(folder)
     remove_cgroups(Path(folder).name)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def end_processes(folder: str) -> None:
-    """Those that have the folder in their command line, and all below them: the containers."""
+def end_processes(folder: str, below: bytes = b"") -> None:
+    """Those that have the folder in their command line, and all below them: the containers. With `below`, only what
+    is below those that have that in it too."""
     parents = _parents()
-    needle = os.fsencode(folder)
-    named = {pid for pid in parents if needle in _command_line(pid) and pid != os.getpid()}
-    for pid in [*_below(named, parents), *named]:
+    lines = {pid: _command_line(pid) for pid in parents if pid != os.getpid()}
+    named = {pid for pid, line in lines.items() if os.fsencode(folder) in line and below in line}
+    for pid in [*_below(named, parents), *(() if below else named)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
