@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runyard.containers.containers import ContainerSpec
 from runyard.containers.engine import Engine
-from runyard.environments.images.naming import BUILDING, HOME
+from runyard.environments.images.naming import Naming
 from runyard.environments.making import Environments
 from runyard.environments.provisions import Provisions
 from runyard.model.images import ImageSpec
@@ -45,12 +45,13 @@ class ImageHome:
         return self.lines(built, str(built.python), "-c", code, **more)
 
     def build_containers(self) -> int:
-        return len(self.engine.containers.with_labels({HOME: str(self.root.parent.resolve()), BUILDING: ""}))
+        beginning = Naming(self.root).build_container()
+        return sum(entry.name.startswith(beginning) for entry in self.engine.containers.with_labels({}))
 
     def images(self) -> set[str]:
         """The names of all images that this home has in the engine."""
-        tag = next(iter(self.environments._images._naming.environment("").split(":")[1:]))
-        return {name for entry in self.engine.images.with_labels({}) for name in entry.names if name.endswith(tag)}
+        entries = self.engine.images.with_labels({})
+        return {name for entry in entries for name in entry.names if Naming(self.root).is_ours(name)}
 
     def _place(self, entries: object, folder: Path) -> None:
         for entry in entries:  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from runyard.environments.images.filling import (
     path_in_image,
 )
 from runyard.environments.images.interpreter_layer import InterpreterLayer
-from runyard.environments.images.naming import BASE, BUILDING, ENVIRONMENT, HOME, USUAL_PATH, Naming
+from runyard.environments.images.naming import BASE, ENVIRONMENT, HOME, USUAL_PATH, Naming
 from runyard.environments.images.passage import Passage
 from runyard.environments.images.pythons import pythons_of
 from runyard.environments.images.record import ImageDetails, ImageFolder
@@ -129,7 +129,8 @@ class ImageBuild:
                 passage=passage,
                 mounts=(*uv.mounts, cache_mount(variables)),
                 variables=self._own_variables(image, variables, interpreter, base),
-                labels={**labels, BUILDING: key},
+                labels=labels,
+                name=self.naming.build_container(key),
                 scratch=scratch,
             )
             with Workshop(site) as workshop:

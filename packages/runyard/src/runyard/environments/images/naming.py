@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-HOME, ENVIRONMENT, BUILDING, BASE = "runyard.home", "runyard.environment", "runyard.building", "runyard.base"
+HOME, ENVIRONMENT, BASE = "runyard.home", "runyard.environment", "runyard.base"
 
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What engines give the containers of an image that says nothing of PATH."""
@@ -30,6 +30,11 @@ class Naming:
     def python(self, identity: str) -> str:
         """Of a base with an interpreter of the machine in it."""
         return f"runyard/python_{_short(identity)}:{self._tag}"
+
+    def build_container(self, key: str = "") -> str:
+        """A name, since labels of a container that becomes an image are those of every container of it. Without a key,
+        what all these names begin with."""
+        return f"runyard-building-{self._tag}-{key}"
 
     def is_ours(self, name: str) -> bool:
         """podman puts localhost/ in front of names that have no registry."""

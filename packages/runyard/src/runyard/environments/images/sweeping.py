@@ -9,7 +9,7 @@ from runyard.containers.engine import Engine
 from runyard.containers.images import ImageInUse
 from runyard.environments.durable import locked_if_free
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.images.naming import BUILDING, HOME, Naming
+from runyard.environments.images.naming import HOME, Naming
 from runyard.environments.images.record import ImageFolder
 
 
@@ -30,9 +30,10 @@ class Sweeping:
 
     def remove_containers(self, mine: str = "") -> None:
         """Build containers whose builder is no more; `mine` is the key whose builder we are."""
-        for container in self.engine.containers.with_labels({HOME: self.naming.home, BUILDING: ""}):
-            key = container.labels[BUILDING]
-            if key == mine or self._is_left(key):
+        beginning = self.naming.build_container()
+        for container in self.engine.containers.with_labels({HOME: self.naming.home}):
+            key = container.name.removeprefix(beginning)
+            if container.name != key and (key == mine or self._is_left(key)):
                 self.engine.containers.remove(container.id)
 
     def remove_images(self) -> list[str]:

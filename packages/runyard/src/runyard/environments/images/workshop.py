@@ -38,6 +38,7 @@ class Site:
     mounts: tuple[Mount, ...]
     variables: Mapping[str, str]
     """Of every program that is run there, before all others."""
+    name: str
     labels: Mapping[str, str]
     scratch: Path
 
@@ -58,6 +59,7 @@ class Workshop:
         spec = ContainerSpec(
             image=self._site.image.id,
             command=(self._site.python, "-I", "-B", f"{INSIDE}/door.py", f"{WORK}/{DOOR}"),
+            name=self._site.name,
             labels=self._site.labels,
             mounts=(
                 *self._site.mounts,
