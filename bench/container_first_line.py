@@ -26,7 +26,8 @@ def measure() -> Iterator[Measurement]:
     if not has_engine("container_first_line"):
         return
     with open_engine() as base, open_home() as home:
-        environment = Environment.from_docker_image("first-line", base)
+        environment = Environment("first-line")
+        environment.docker.base_image = base
         config = home.config("first-line", SCRIPT)
         config.run_config.environment = environment
         config.run_config.docker = DockerConfiguration(use_docker=True)
