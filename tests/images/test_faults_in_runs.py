@@ -2,13 +2,19 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from runyard.containers.containers import ContainerSpec
+from runyard.model.images import ImageSpec
+from runyard.model.plan import EnvironmentSpec
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import AttemptFolder
-from runyard.node.containers.left import marks_in
-from runyard.node.processes import carrying
+from runyard.node.containers.left import labels_of, leave_mark, marks_in
+from runyard.node.processes import ProcessId, carrying, descendants
 from runyard.testing.base_images import WITH_PYTHON
 from tests.images.conftest import imported
 from tests.images.parts import Nodes, fixtures
@@ -71,24 +77,28 @@ def on_own_engine(home, service, own_docker, monkeypatch):
     return Nodes(home, service, engine, imported(engine, WITH_PYTHON))
 
 
-def daemon_pid(nodes) -> int:
-    socket = nodes.docker.address.removeprefix("unix://")
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                words = open(f"/proc/{name}/cmdline", "rb").read().decode().split("\0")
-            except OSError:
-                continue
-            if words[0].endswith("dockerd") and any(socket in word for word in words):
-                return int(name)
-    raise AssertionError("no dockerd of that socket runs")
+def daemon_of(nodes) -> ProcessId:
+    """The dockerd that listens at the nodes' engine's address."""
+    (found,) = (
+        process
+        for process in descendants(1) | descendants(os.getpid())
+        if words_of(process)[0].endswith("dockerd") and nodes.docker.address in words_of(process)
+    )
+    return found
+
+
+def words_of(process: ProcessId) -> list[str]:
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return [""]
 
 
 def test_an_engine_that_is_stopped_mid_run_is_the_cause_in_words(on_own_engine, service, home):
     nodes = on_own_engine
     nodes.submit(WAITS)
     wait_for_script(service)
-    os.kill(daemon_pid(nodes), signal.SIGTERM)
+    daemon_of(nodes).send(signal.SIGTERM)
     ended = nodes.ended()
     assert ended["outcome"] == "failed"
     assert "since its engine was stopped" in ended["error"]["message"]
@@ -102,11 +112,44 @@ def test_a_run_outlives_its_engine_that_was_killed(on_own_engine, service, home)
     nodes = on_own_engine
     nodes.submit(WAITS)
     wait_for_script(service)
-    os.kill(daemon_pid(nodes), signal.SIGKILL)
+    daemon_of(nodes).send(signal.SIGKILL)
     nodes.let_go()
     ended = nodes.ended()
     assert (ended["outcome"], ended["exit_code"]) == ("completed", 0)
     assert service.files["outputs/end"] == b"x"
+
+
+def test_what_no_supervisor_removed_is_removed_by_the_next_agent(nodes, service, home):
+    """As when the machine went down with a container's part delivered and its engine away."""
+    spec = ContainerSpec(nodes.image, ("sleep", "600"), labels=labels_of(home, "gone.1"), name="runyard-left-behind")
+    nodes.docker.containers.start(nodes.docker.containers.create(spec))
+    leave_mark(home, "gone.1", "runyard-left-behind", nodes.docker)
+    nodes.engine.warm()
+    nodes.submit("print(1)")
+    assert nodes.ended()["outcome"] == "completed"
+    assert nodes.containers() == []
+    assert marks_in(home) == []
+
+
+def test_a_node_that_falls_takes_its_containers_along(nodes, service, home):
+    nodes.submit(WAITS)
+    wait_for_script(service)
+    agent = ask_agent(home, {"op": "status"})["pid"]
+    os.kill(agent, signal.SIGKILL)
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from pathlib import Path; from runyard.node.fence import end_all_parts; "
+            "end_all_parts(Path(sys.argv[1]))",
+            str(home),
+        ],
+        timeout=60,
+        check=True,
+    )
+    assert ended.returncode == 0
+    assert nodes.containers() == []
+    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 def test_no_engine_is_one_clear_error(nodes, monkeypatch, tmp_path):
@@ -115,3 +158,17 @@ def test_no_engine_is_one_clear_error(nodes, monkeypatch, tmp_path):
     ended = nodes.ended()
     assert ended["error"]["cause"] == "no_engine"
     assert "without_engine=virtual-environment" in ended["error"]["message"]
+
+
+def test_without_an_engine_the_packages_are_in_a_virtual_environment_where_that_is_allowed(
+    nodes, service, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    service.package_settings = {"without_engine": "virtual-environment"}
+    wished = EnvironmentSpec(python="3.11", image=ImageSpec(base="team/cntk:2.5.1"))
+    nodes.submit("import os; print('in a container', os.getppid() == 1)", environment=wished)
+    ended = nodes.ended()
+    assert ended["outcome"] == "completed"
+    assert "There is no container engine" in ended["warnings"][0]
+    assert driver_log(service).startswith("Runyard: There is no container engine")
+    assert "in a container False" in driver_log(service)

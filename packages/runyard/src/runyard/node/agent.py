@@ -18,6 +18,7 @@ from pathlib import Path
 from runyard.errors import Json, RunyardError
 from runyard.node.agent_socket import AGENT_SOCKET, ANOTHER_AGENT
 from runyard.node.attempt import AttemptFolder, attempt_folders
+from runyard.node.containers.left import sweep_containers
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
@@ -106,8 +107,9 @@ class Agent:
         beside.rename(self._home / "agent.json")
 
     def take_over(self) -> None:
-        """Look after the parts that an earlier agent left, and after mounts that nobody else looks after."""
+        """Look after the parts that an earlier agent left, and after mounts and containers that nobody else does."""
         sweep_left(self._home)
+        sweep_containers(self._home)
         for folder in attempt_folders(self._home):
             self._start(folder)
 

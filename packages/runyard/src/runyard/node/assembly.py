@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from runyard.containers.containers import Mount
@@ -73,8 +74,10 @@ class Assembly:
             prepared,
             sdk,
             of_launchers=self._variables_of_launchers(prepared),
-            container=self._container(prepared, sdk, start_errand) if prepared.image else None,
         )
+        if prepared.image:
+            make = partial(self._container, prepared, sdk, start_errand)
+            bare = replace(bare, container=make(), of_daemons=make)
         if not self._plan.is_distributed:
             return bare
         facts = self._get_ready(bare)

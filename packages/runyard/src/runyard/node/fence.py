@@ -1,9 +1,12 @@
+import contextlib
 import os
 import signal
 import time
 from pathlib import Path
 
+from runyard.errors import EnvironmentFailed
 from runyard.node.attempt import PART_VARIABLE, attempt_folders
+from runyard.node.containers.left import marks_in, remove_marked
 from runyard.node.processes import ProcessId, adopt_orphans, carrying, descendants, identify
 
 _LOOK_AGAIN_SECONDS = 0.02
@@ -49,6 +52,8 @@ def end_all_parts(home: Path) -> None:
         for process in left:
             process.send(signal.SIGKILL)
         time.sleep(_LOOK_AGAIN_SECONDS)
+    with contextlib.suppress(EnvironmentFailed):  # its marks stay, for a later agent
+        remove_marked(home, marks_in(home))
 
 
 def _children() -> set[ProcessId]:

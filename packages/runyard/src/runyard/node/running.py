@@ -108,7 +108,8 @@ class Running:
         return len(self._plan.nodes) > 1 and self._is_decided() and not self._is_over()
 
     def _report_running(self) -> None:
-        facts: Json = {"pid": next(iter(self._processes), None), "lock": self._launch.prepared.lock}
+        first = next(iter(self._processes), 0)
+        facts: Json = {"pid": first if first > 0 else None, "lock": self._launch.prepared.lock}
         if self._plan.is_distributed:
             facts["ranks"] = ranks_of(self._plan)
         started_at = datetime.now(UTC).isoformat().replace("+00:00", "Z")

@@ -43,6 +43,8 @@ class Launch:
     """Called in the new process before it becomes the script: into the attempt's own network."""
     container: PartContainer | None = None
     """Where the processes live, if not among the machine's own."""
+    of_daemons: Callable[[], PartContainer] | None = None
+    """Makes one for what a launcher asks for."""
 
     def start(self) -> dict[int, ProcessSpec]:
         """Start the processes of the part, each in a session of its own, and return them by their pids, or by the
@@ -54,15 +56,17 @@ class Launch:
         for spec in specs:
             self._begin_log(spec)
         if self.container is not None:
-            return dict(zip(self._start_inside([self._program(spec) for spec in specs]), specs, strict=True))
+            programs = [self._program(spec) for spec in specs]
+            return dict(zip(self._start_inside(self.container, programs), specs, strict=True))
         return {self._start_here(spec): spec for spec in specs}
 
     def start_daemon(self, command: list[str], log: Path) -> int:
         """Start what a launcher on another node asked for. Raises OSError."""
         own = self.plan.here.env
-        if self.container is not None:
-            program = Program("daemon", command, log, self.given(own, None), self.in_front(), files=FILES_OF_LAUNCHERS)
-            return self._start_inside([program])[0]
+        if self.of_daemons is not None:
+            variables = inside_gpus(self.given(own, None), self.plan.here.gpus)
+            program = Program("daemon", command, log, variables, self.in_front(), files=FILES_OF_LAUNCHERS)
+            return self._start_inside(self.of_daemons(), [program])[0]
         return self._run(command, self.variables(own, None), log)
 
     def notices(self) -> list[str]:
@@ -79,12 +83,12 @@ class Launch:
         variables = self.variables(spec.env, _rank_of(spec))
         return self._run(self.command(spec, variables), variables, log_file(self.folder, spec))
 
-    def _start_inside(self, programs: list[Program]) -> list[int]:
-        if self.container is None:
-            raise OSError("the part has no container")
+    def _start_inside(self, container: PartContainer, programs: list[Program]) -> list[int]:
+        if not programs:
+            return []
         is_mpi = any(node.ranks for node in self.plan.nodes)
         doors = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
-        return self.container.start(programs, mpi_mounts(PROGRAMS, doors) if is_mpi else ())
+        return container.start(programs, mpi_mounts(PROGRAMS, doors) if is_mpi else ())
 
     def _program(self, spec: ProcessSpec) -> Program:
         return Program(

@@ -55,8 +55,8 @@ class ProcessTree:
 
     def _stop_by_engine(self, grace_seconds: float) -> None:
         """Either nothing runs any more in the part's containers, or what runs there is not shown to us."""
-        self._wait_until(lambda: self._containers.are_over, now() + _LAST_BREATH_SECONDS, ignore_cancel=True)
-        if not self._containers.are_over:
+        self._wait_until(self._containers.are_over, now() + _LAST_BREATH_SECONDS, ignore_cancel=True)
+        if not self._containers.are_over():
             self._containers.stop(grace_seconds)
 
     def living(self) -> set[ProcessId]:

@@ -20,11 +20,22 @@ class ContainerCare:
     def __init__(self, folder: AttemptFolder, run_aside: RunAside) -> None:
         self._folder, self._run_aside = folder, run_aside
         self.warnings: list[str] = []
-        self.are_over = False
-        """No process of them is left, as far as their own starters have told."""
+        self._known: set[str] = set()
+        self._over: set[str] = set()
 
     def may_be_left(self) -> bool:
         return bool(self._marks())
+
+    def begin(self, container: str) -> None:
+        """This supervisor has one made, and will hear of its end."""
+        self._known.add(container)
+
+    def end(self, container: str) -> None:
+        self._over.add(container)
+
+    def are_over(self) -> bool:
+        """No process is left in any, as far as they have told this supervisor; False where it did not start them."""
+        return bool(self._known) and self._known == self._over
 
     def stop(self, grace_seconds: float) -> None:
         """For processes that this machine does not show to us: the engine passes the wish on."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runyard.containers.containers import Mount
 from runyard.containers.engine import Engine
-from runyard.containers.finding import find_engine
+from runyard.environments.images.environments import engine_here
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
@@ -78,7 +78,7 @@ class PartContainer:
         setting = self._setting
         files = Files.of(setting.folder, self.name)
         lay_out(setting.folder, setting.plan, files, told_of(setting.folder, programs, setting.served))
-        self._care.are_over = False
+        self._care.begin(self.name)
         self._fifo = os.open(files.news, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._loop.on_readable(self._fifo, self._hear)
         self._numbers = {program.name: self._loop.number() for program in programs}
@@ -150,7 +150,8 @@ class PartContainer:
         self._let_errand_go()
         if self.news.has_ended:
             return
-        self.news.has_ended = self._care.are_over = True
+        self.news.has_ended = True
+        self._care.end(self.name)
         self.news.killed = self.news.has_started and bool(self._numbers)
         self._loop.forget(self._fifo)
         os.close(self._fifo)
@@ -161,7 +162,7 @@ class PartContainer:
 
 def _live(setting: Setting, name: str, mounts: Sequence[Mount]) -> Json:
     """Make and start the container, and tell how it ended. Whoever has heard its starter need not wait for that."""
-    engine = find_engine()
+    engine = engine_here(setting.plan.env)
     folder = setting.folder
     leave_mark(folder.home, folder.part, name, engine)
     spec = container_spec(

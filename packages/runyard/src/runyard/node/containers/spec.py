@@ -83,8 +83,8 @@ def mpi_mounts(program_folder: Path, doors: Sequence[str | None]) -> list[Mount]
 def lay_out(folder: AttemptFolder, plan: LaunchPlan, files: Files, told: Json) -> None:
     """Write what the starter reads, and open to another user of the image what he needs."""
     os.mkfifo(files.news, 0o600)
-    with open(files.told, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        json.dump({**told, "news": str(files.news)}, file)
+    files.told.touch(0o600)
+    files.told.write_text(json.dumps({**told, "news": str(files.news)}), encoding="utf-8")
     if plan.container.user:  # The home, which only its owner can enter, keeps the machine's other users out.
         files.told.chmod(0o644)
         for file in (files.news, *folder.std.iterdir()):

@@ -4,7 +4,7 @@ of the container is left.
 {"work", "home", "news", "shown": {path: device}, "processes": [{"name", "command", "expands", "variables", "in_front",
 "log", "files"}]}. It tells its node by lines on the fifo `news`:
 
-    started
+    started                     every process that could be
     ended NAME WAIT_STATUS OUT_OF_MEMORY_KILLS
     failed NAME WHY             the process could not be started, or with NAME "-" none could
     asked SIGNAL                somebody outside wants the container to stop; every process in it hears of that
@@ -51,7 +51,7 @@ def main(file: str) -> int:
         news.tell("failed", "-", f"the engine does not see what this machine has mounted at {missing}")
         return NOT_STARTED
     pass_signals_on(news)
-    running = {start(process, part, news): process["name"] for process in part["processes"]}
+    running = start_all(part, news)
     news.tell("started")
     while True:
         try:
@@ -83,6 +83,16 @@ def pass_signals_on(news: News) -> None:
         signal.signal(number, hear)
 
 
+def start_all(part: "dict[str, Any]", news: News) -> "dict[int, str]":
+    """The names of the processes by pid, once each has become what it is to be, or could not."""
+    not_yet, held = os.pipe()
+    running = {start(process, part, news): process["name"] for process in part["processes"]}
+    os.close(held)
+    os.read(not_yet, 1)  # Nothing comes: it ends when the last child has let go of the other end.
+    os.close(not_yet)
+    return running
+
+
 def start(process: "dict[str, Any]", part: "dict[str, Any]", news: News) -> int:
     pid = os.fork()
     if pid:
@@ -90,7 +100,7 @@ def start(process: "dict[str, Any]", part: "dict[str, Any]", news: News) -> int:
     try:
         become(process, part)
     except OSError as error:
-        why = f"{error.filename or process['command'][0]}: {error.strerror}"
+        why = f"{error.filename}: {error.strerror}"
         news.tell("failed", process["name"], why)
         os.write(2, f"Runyard: {why}.\n".encode("utf-8", "replace"))
     finally:
@@ -109,7 +119,10 @@ def become(process: "dict[str, Any]", part: "dict[str, Any]") -> None:
     if process["expands"]:
         command = command[:1] + [with_variables(word, variables) for word in command[1:]]
     os.chdir(part["work"])
-    os.execvpe(command[0], command, variables)
+    try:
+        os.execvpe(command[0], command, variables)
+    except OSError as error:  # which names the last place that was looked at
+        raise OSError(error.errno, error.strerror, command[0]) from None
 
 
 def variables_of(process: "dict[str, Any]", home: str) -> "dict[str, str]":

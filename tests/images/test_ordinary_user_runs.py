@@ -1,0 +1,86 @@
+"""A node of an ordinary user, who may use the machine's engine: what his runs write is his."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.containers.engine import Engine
+
+pytestmark = pytest.mark.images
+NOBODY = 65534
+RUNS = """
+import ctypes, json, os, sys
+from datetime import timedelta
+from pathlib import Path
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+PR_SET_DUMPABLE = 4  # a process that changed its user may not write about itself in /proc, unlike one that logged in
+ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+from runyard.containers.engine import Engine
+from runyard.node.agent_socket import ask_agent
+from runyard.node.attempt import AttemptFolder
+from tests.images.parts import Nodes
+from tests.node.conftest import driver_log
+from tests.node.recording_service import RecordingService
+
+home = Path(sys.argv[1])
+service = RecordingService(home)
+service.start()
+nodes = Nodes(home, service, Engine(os.environ["DOCKER_HOST"]), sys.argv[2])
+ticket = nodes.submit('''
+import os, time
+open('outputs/own', 'w').write('x')
+open(os.environ['HOME'] + '/cache', 'w').write('x')
+print('user', os.getuid(), flush=True)
+while True: time.sleep(0.05)
+''')
+service.wait_for(lambda: 'user' in driver_log(service), 60)
+owner = (AttemptFolder(home, 'run1.1').work / 'outputs' / 'own').stat().st_uid
+nodes.engine.cancel(ticket, grace=timedelta(seconds=5))
+ended = nodes.ended()
+ask_agent(home, {"op": "exit"})
+print(json.dumps({"owner": owner, "said": driver_log(service), "outcome": ended["outcome"], "left": nodes.containers()}))
+service.stop()
+"""
+
+
+@pytest.fixture
+def his_folder() -> Iterator[Path]:
+    """Those of pytest are open to one user alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, NOBODY, NOBODY)
+        yield Path(folder)
+
+
+@pytest.fixture
+def shared_docker(docker: Engine) -> Iterator[Engine]:
+    """As for a member of the group docker."""
+    socket = Path(docker.address.removeprefix("unix://"))
+    modes = {path: path.stat().st_mode & 0o777 for path in (socket, socket.parent)}
+    socket.chmod(0o666)
+    socket.parent.chmod(0o755)
+    yield docker
+    for path, mode in modes.items():
+        path.chmod(mode)
+
+
+def test_the_files_of_a_run_are_its_users_and_he_can_cancel_it(his_folder, shared_docker, debian_python):
+    ran = subprocess.run(
+        [sys.executable, "-c", RUNS, str(his_folder), debian_python],
+        env={**os.environ, "DOCKER_HOST": shared_docker.address, "HOME": str(his_folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert told["owner"] == NOBODY
+    assert f"user {NOBODY}" in told["said"]
+    assert told["outcome"] == "canceled"
+    assert told["left"] == []
