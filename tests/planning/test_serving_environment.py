@@ -186,3 +186,13 @@ def test_packages_that_are_no_framework_are_left_to_the_index():
 def test_a_release_that_nobody_knows_pins_nothing(version):
     origin = Origin("3.7", {"scikit-learn": version}, "the notebook")
     assert "scikit-learn" in _listed("3.7", "scikit-learn", origin=origin).requirements
+
+
+@pytest.mark.parametrize(
+    ("docker", "which"), [({"baseImage": "debian:12"}, "'debian:12'"), ({"baseDockerfile": "FROM a"}, "Dockerfile")]
+)
+def test_a_web_service_has_the_packages_of_an_image_environment_and_says_so(docker, which):
+    environment = {**_environment("numpy"), "docker": {**docker, "enabled": True}}
+    spec = script_environment(environment, gpu_present=False)
+    assert (spec.requirements, spec.image) == (("numpy",), None)
+    assert any(which in note and "not used" in note for note in spec.notes)

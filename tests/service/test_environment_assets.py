@@ -96,6 +96,12 @@ class TestNamesOfRuns:
         register(client, "net", "numpy")
         assert AUTOSAVE.fullmatch(submitted("changed", a_body("numpy==1", name="net", version="1"))["version"])
 
+    def test_what_means_the_same_is_the_same(self, client, submitted):
+        dockerfile = a_body("numpy", name="net", docker={"baseDockerfile": "FROM a", "baseImage": None})
+        client.post(f"{client.here}/{ENVIRONMENTS}", {"name": "net", "body": dockerfile})
+        again = a_body("numpy", name="net", docker={"baseDockerfile": "FROM a", "baseImage": "mcr/b", "shmSize": None})
+        assert submitted("same", {**again, "spark": None})["version"] == "1"
+
     def test_one_that_was_deleted_is_kept_anew(self, client, submitted):
         first = submitted("first", a_body("numpy"))["name"]
         client.delete(f"{client.here}/{ENVIRONMENTS}/{in_address(first)}")

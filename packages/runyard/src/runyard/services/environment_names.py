@@ -76,8 +76,20 @@ class EnvironmentNames:
 
 
 def _digest(environment: Mapping[str, Any]) -> str:
+    """The same for environments that mean the same: what is null need not be there, and a Dockerfile leaves no choice
+    of a base image."""
     content = {name: value for name, value in environment.items() if name not in _NAMING}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    docker = dict(content.get("docker") or {})
+    if docker.get("baseDockerfile") or docker.get("buildContext"):
+        docker.pop("baseImage", None)
+    return hashlib.sha256(json.dumps(_said({**content, "docker": docker}), sort_keys=True).encode()).hexdigest()
+
+
+def _said(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: _said(one) for name, one in value.items()}
+        return {name: one for name, one in kept.items() if one is not None and one != {}}
+    return [_said(one) for one in value] if isinstance(value, list) else value
 
 
 def _is_number(version: str) -> bool:

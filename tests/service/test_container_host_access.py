@@ -1,0 +1,60 @@
+"""What docker arguments may reach for: on a service that others reach, nothing of its machine."""
+
+import pytest
+
+from runyard.errors import InvalidArgument
+from runyard.foundation import lay_foundation
+from runyard.services.secrets import Vault
+from runyard.services.workspaces import NewWorkspace, Workspaces
+from runyard.settings import read_settings
+from runyard.wiring_environments import build_environments
+
+REACHING = {"baseImage": "debian:12", "enabled": True, "arguments": ["-v", "/:/host"]}
+
+
+@pytest.fixture
+def taken(tmp_path):
+    """Takes in a definition on a service with these settings."""
+    opened = []
+
+    def take(docker, **variables):
+        settings = read_settings({"RUNYARD_HOME": str(tmp_path), **variables})
+        base = lay_foundation(settings, "token")
+        opened.append(base.stores)
+        workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+        workspaces.create("vision", NewWorkspace(), exist_ok=True)
+        vault = Vault(base.stores.assets, key_file=tmp_path / "secrets.key")
+        environments = build_environments(base, workspaces, vault)
+        return environments.of_runs.taken("vision", {"environment": {"docker": docker}})
+
+    yield take
+    for stores in opened:
+        stores.close()
+
+
+def test_the_owner_of_a_machine_may_reach_for_it(taken):
+    assert taken(REACHING)["environment"]["docker"]["arguments"] == ["-v", "/:/host"]
+
+
+def test_others_may_not(taken):
+    with pytest.raises(InvalidArgument, match=r"--volume.*RUNYARD_CONTAINER_HOST_ACCESS=1"):
+        taken(REACHING, RUNYARD_HOST="0.0.0.0")
+
+
+def test_the_operator_decides(taken):
+    taken(REACHING, RUNYARD_HOST="0.0.0.0", RUNYARD_CONTAINER_HOST_ACCESS="1")
+    with pytest.raises(InvalidArgument, match="--volume"):
+        taken(REACHING, RUNYARD_CONTAINER_HOST_ACCESS="0")
+
+
+def test_what_stays_within_is_open_to_all(taken):
+    taken({**REACHING, "arguments": ["--shm-size=1g", "--gpus", "all"]}, RUNYARD_HOST="0.0.0.0")
+
+
+def test_arguments_of_a_run_without_a_container_mean_nothing(taken):
+    taken({"arguments": ["-v", "/:/host"]}, RUNYARD_HOST="0.0.0.0")
+
+
+def test_a_setting_that_is_none_is_named():
+    with pytest.raises(InvalidArgument, match="RUNYARD_CONTAINER_HOST_ACCESS"):
+        read_settings({"RUNYARD_CONTAINER_HOST_ACCESS": "perhaps"})
