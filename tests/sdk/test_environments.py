@@ -87,6 +87,15 @@ def test_an_environment_of_a_run_alone_is_kept_and_found_by_its_version(workspac
     assert [name for name in Environment.list(workspace) if not name.startswith("AzureML-")] == []
 
 
+def test_a_run_of_a_registered_environment_has_its_version(workspace, tmp_path):
+    settings = config(tmp_path / "source", "pass")
+    settings.run_config.environment.name = "registered"
+    settings.run_config.environment = settings.run_config.environment.register(workspace)
+    run = Experiment(workspace, "kept").submit(settings)
+    assert (run.get_environment().name, run.get_environment().version) == ("registered", "1")
+    run.wait_for_completion()
+
+
 def test_the_password_of_a_registry_is_in_nothing_that_is_stored_or_shown(workspace, tmp_path, service):
     settings = config(tmp_path / "source", "pass")
     environment = settings.run_config.environment

@@ -7,7 +7,7 @@ def environment_object(environment, folder, variables=None):
 
     It holds the credentials of the image's registry. The service keeps those apart from what it stores and shows.
     """
-    written = environment._to_object()
+    written = dict(environment._to_object(), assetId=None)  # name and version tell which it is; this is its content
     given = dict(environment.environment_variables or {}, **(variables or {}))
     written["environmentVariables"] = {str(name): str(value) for name, value in given.items()}
     for package in (written["python"].get("condaDependencies") or {}).get("dependencies") or []:

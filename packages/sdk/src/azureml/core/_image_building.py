@@ -107,12 +107,13 @@ class DockerImageDetails(dict):
 
 
 def _as_v1(image):
+    """It has no registry: the image is with the container engine here, under its name alone."""
     if not image:
         return {"imageExistsInRegistry": False}
     python = image.get("python")
     folder = os.path.dirname(os.path.dirname(python)) if python else None
     return {"imageExistsInRegistry": True, "dockerImageId": image.get("id"),
-            "dockerImage": {"name": image.get("name"), "registry": {"address": image.get("registry")}},
+            "dockerImage": {"name": image.get("name"), "registry": {"address": None}},
             "ingredients": {"dockerfile": image.get("dockerfile")},
             "pythonEnvironment": {"interpreterPath": python, "condaEnvironmentPath": folder}}
 

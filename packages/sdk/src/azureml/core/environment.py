@@ -128,7 +128,7 @@ class Environment(Element):
         from azureml._environment_object import environment_object
         if not self.name:
             raise UserErrorException("An environment needs a name before it can be registered.")
-        body = dict(environment_object(self, "."), version=None, assetId=None)
+        body = dict(environment_object(self, "."), version=None)
         return Environment._stored(create_asset(workspace, "environments", self.name, body))
 
     @staticmethod
