@@ -80,6 +80,7 @@ ROWS: tuple[Row, ...] = (
         "Put the right user name and password into the index address: index_url of the workspace (`runyard "
         "environments settings`), or PIP_INDEX_URL where you submit; then submit again.",
         r"lack of valid authentication credentials",
+        r"Authentication failed for|could not read (?:Username|Password) for",
         r"\b401 (?:Client Error|Unauthorized)|\b(?:401|403) (?:Unauthorized|Forbidden)|407 Proxy Authentication",
     ),
     *_row(
@@ -92,6 +93,14 @@ ROWS: tuple[Row, ...] = (
         r"requested data wasn't found in the cache",
     ),
     *_row(
+        Cause.NO_SUCH_PACKAGE,
+        "There is nothing at that address: correct it in pip_packages or the requirements file, then submit again. A "
+        "path must be of the machine that builds.",
+        r"Distribution not found at:",
+        r"HTTP status client error \(404 Not Found\) for url",
+        r"does not appear to be a git repository|[Rr]epository .{0,300}not found|couldn't find remote ref",
+    ),
+    *_row(
         Cause.NETWORK,
         LOOK_AT_NETWORK,
         r"error sending request for url",
@@ -99,7 +108,8 @@ ROWS: tuple[Row, ...] = (
         r"error decoding response body",
         r"[Rr]eceived some unexpected (?:JSON|HTML)",
         r"operation timed out|Read timed out|ConnectTimeoutError|NewConnectionError|Max retries exceeded",
-        r"Temporary failure in name resolution|failed to lookup address",
+        r"Temporary failure in name resolution|failed to lookup address|Could not resolve host",
+        r"fatal: unable to access '",
     ),
     *_row(
         Cause.NOT_FOR_THIS_PYTHON,
@@ -145,6 +155,7 @@ ROWS: tuple[Row, ...] = (
         r"\b(?P<missing>[\w+]{1,20}) must be installed to build",
         r"No (?P<missing>CMAKE_\w+_COMPILER) could be found",
         r"can't find (?P<missing>Rust) compiler",
+        r"(?P<missing>Git) executable not found",
     ),
     *_row(
         Cause.BUILD_FAILED,

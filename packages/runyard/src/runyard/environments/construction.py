@@ -5,6 +5,7 @@ from pathlib import Path
 from runyard.environments.compiled import Bring, CompiledWheels
 from runyard.environments.durable import write_beside
 from runyard.environments.folder import EnvironmentFolder
+from runyard.environments.indexes import NAMES_INDEX
 from runyard.environments.installer import Uv
 from runyard.environments.interpreters import Interpreter
 from runyard.environments.library_links import link_libraries
@@ -130,6 +131,8 @@ class Construction:
         compiled: dict[str, str] = {}
         wheels = CompiledWheels(self.folder.path.parent, variables)
         options = [line for line in self.spec.requirements if line.startswith("-")]
+        if self.sources.settings.index_url:
+            options = [line for line in options if not NAMES_INDEX.match(line)]
         for requirement in self._to_compile(uv):
             build = source_build(requirement, "\n".join(lock.versions))
             if isinstance(build, Unsuited):

@@ -2,7 +2,7 @@
 
 import configparser
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PASSED_ON = (
@@ -19,6 +19,9 @@ UV_PASSED_ON = (
     "UV_REQUEST_TIMEOUT", "UV_CONCURRENT_DOWNLOADS", "UV_CONCURRENT_BUILDS", "UV_CONCURRENT_INSTALLS",
     "UV_LOCK_TIMEOUT", "UV_CREDENTIALS_DIR",
 )  # fmt: skip
+WORKSPACE_INDEX = "RUNYARD_WORKSPACE_INDEX"
+"""Set where the workspace has chosen the index."""
+NAMES_INDEX = re.compile(r"\s*(?:--index-url|-i)\b")
 UV_INDEX_LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
 UV_TO_PIP = {
     "PIP_INDEX_URL": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
@@ -31,9 +34,12 @@ ALL_INDEXES = "unsafe-best-match"
 UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
 
 
-def uv_variables(variables: Mapping[str, str]) -> dict[str, str]:
+def uv_variables(variables: Mapping[str, str], requirements: Sequence[str] = ()) -> dict[str, str]:
     """All that uv runs with: the submitter's variables, the indexes and wheel folders that pip would use among them.
-    uv's own variables win. An address may hold a password, which a command line would show to everybody."""
+    uv's own variables win. An address may hold a password, which a command line would show to everybody.
+
+    As for pip, an index that is named among the requirements goes before the variables', though not before the
+    workspace's."""
     kept = {
         name: value
         for name, value in variables.items()
@@ -49,6 +55,8 @@ def uv_variables(variables: Mapping[str, str]) -> dict[str, str]:
         kept.setdefault("UV_INSECURE_HOST", " ".join(pip["trusted-host"].split()))
     if not _chose_for_uv(variables):
         kept |= _indexes_of(pip)
+    if WORKSPACE_INDEX not in variables and any(NAMES_INDEX.match(line) for line in requirements):
+        kept = {name: value for name, value in kept.items() if name not in ("UV_DEFAULT_INDEX", "UV_INDEX_URL")}
     return {**kept, "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 
 

@@ -24,9 +24,7 @@ class Uv:
     uv lives, even if we are killed: nobody else touches what it still writes to. `run` starts it, here or elsewhere.
     """
 
-    def __init__(
-        self, variables: Mapping[str, str], scratch: Path, held: int, run: RunProgram = run_saying
-    ) -> None:
+    def __init__(self, variables: Mapping[str, str], scratch: Path, held: int, run: RunProgram = run_saying) -> None:
         self._variables = variables
         self._scratch = scratch
         self._held = held
@@ -103,7 +101,9 @@ class Uv:
         """Run uv to its end; its lines go to `say` as they come."""
         command = [self._program, *command, *uv_options(self._variables)]
         try:
-            spoken = self._run_program(command, say, env=self._environment, cwd=self._scratch, held=[self._held])
+            spoken = self._run_program(
+                command, say, env=uv_variables(self._variables, spec.requirements), cwd=self._scratch, held=[self._held]
+            )
         except OSError as error:
             raise EnvironmentFailed(
                 f"uv could not be started: {error}.",
@@ -126,10 +126,6 @@ class Uv:
         from uv import find_uv_bin
 
         return os.fspath(find_uv_bin())
-
-    @cached_property
-    def _environment(self) -> dict[str, str]:
-        return uv_variables(self._variables)
 
 
 def _left_out(taken: Sequence[str], best: Sequence[str]) -> str:

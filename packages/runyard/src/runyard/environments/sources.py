@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from runyard.environments.indexes import ALL_INDEXES, pip_settings
+from runyard.environments.indexes import ALL_INDEXES, WORKSPACE_INDEX, pip_settings
 from runyard.environments.passwords import SECRET, hidden
 from runyard.model.package_settings import NEVER, PackageSettings
 
@@ -151,7 +151,8 @@ class Sources:
         chosen = self._chosen(pip_settings(self.variables))
         told: dict[str, str] = {}
         if settings.index_url:
-            told |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}  # no file may add an index
+            # No file may add an index.
+            told |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1", WORKSPACE_INDEX: "1"}
         if chosen["index-url"]:
             told |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
         if chosen["extra-index-url"]:

@@ -1,0 +1,139 @@
+"""What users write into lists of packages, from the definition to a real uv."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from runyard.environments.lockfile import Lock
+from runyard.environments.uv import UvEnvironments
+from runyard.errors import EnvironmentFailed, InvalidArgument
+from runyard.model.package_settings import PackageSettings
+from runyard.planning.environment import plan_environment
+from tests.environments.index_server import Index, serving
+from tests.environments.wheelhouse import add_wheel
+
+Build = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def build(root: Path, tmp_path: Path) -> Build:
+    """Builds what a list of pip packages says; answers with the versions."""
+    nobody = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "UV_CACHE_DIR": str(tmp_path / "uv"),
+        "UV_HTTP_RETRIES": "0",
+    }
+
+    def built(
+        pip: Sequence[str], *, settings: PackageSettings | None = None, variables: dict[str, str] | None = None
+    ) -> tuple[str, ...]:
+        dependencies = ["python=3.11", {"pip": list(pip)}]
+        definition = {"environment": {"python": {"condaDependencies": {"dependencies": dependencies}}}}
+        spec = plan_environment(definition, gpu_present=False)
+        environments = UvEnvironments(root, {**nobody, **(variables or {})}, lambda: settings or PackageSettings())
+        return Lock.parse(environments.ensure(spec, lambda line: None).lock).versions
+
+    return built
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A folder with another version."""
+    add_wheel(tmp_path / "other", "demo", "2.0")
+    return tmp_path / "other"
+
+
+@pytest.fixture(autouse=True)
+def demo(wheels: Path) -> None:
+    add_wheel(wheels, "demo", "1.0")
+
+
+def test_an_index_in_the_list_goes_before_that_of_the_submitter(build, wheels, other):
+    with serving(Index(wheels)) as usual, serving(Index(other)) as named:
+        pip = [f"--index-url {named.address}", "demo"]
+        assert build(pip, variables={"PIP_INDEX_URL": usual.address}) == ("demo==2.0",)
+
+
+def test_the_index_of_the_workspace_goes_before_one_in_the_list(build, wheels, other):
+    with serving(Index(wheels)) as ours, serving(Index(other)) as named:
+        pip = [f"--index-url={named.address}", "demo"]
+        assert build(pip, settings=PackageSettings(index_url=ours.address)) == ("demo==1.0",)
+        assert named.asked == []
+
+
+def test_a_wheel_folder_in_the_list_is_looked_at(build, wheels, other):
+    with serving(Index(wheels)) as usual:
+        assert build([f"--find-links {other}", "demo"], variables={"PIP_INDEX_URL": usual.address}) == ("demo==2.0",)
+
+
+def test_lists_with_other_indexes_make_other_environments(build, wheels, other):
+    with serving(Index(wheels)) as first, serving(Index(other)) as second:
+        assert build([f"--index-url {first.address}", "demo"]) == ("demo==1.0",)
+        assert build([f"--index-url {second.address}", "demo"]) == ("demo==2.0",)
+
+
+def test_an_address_of_a_wheel_is_taken_and_locked_with_its_hash(build, wheels):
+    with serving(Index(wheels)) as index:
+        address = f"{index.host}/files/demo-1.0-py3-none-any.whl"
+        assert build([f"demo @ {address}"]) == (f"demo @ {address}",)
+
+
+def test_a_private_wheel_of_this_machine_is_taken(build, other):
+    wheel = (other / "demo-2.0-py3-none-any.whl").as_uri()
+    assert build([wheel]) == (f"demo @ {wheel}",)
+
+
+@pytest.mark.parametrize(
+    "line", ["file:///nowhere/demo-2.0-py3-none-any.whl", "demo @ {host}/files/../nothing/demo-3.0-py3-none-any.whl"]
+)
+def test_an_address_where_nothing_is_says_so(build, wheels, line):
+    with serving(Index(wheels)) as index, pytest.raises(EnvironmentFailed) as failure:
+        build([line.format(host=index.host)])
+    assert failure.value.facts["cause"] == "no_such_package"
+    assert "correct it in pip_packages" in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "demo\n--index-url http://evil.example",
+        "demo\r--index-url http://evil.example",
+        "demo\0",
+        "demo; rm -rf /",
+        "demo; $(touch {marker})",
+        "$(touch {marker})",
+        "`touch {marker}`",
+        "demo && touch {marker}",
+        "demo==1.0 | touch {marker}",
+        "'demo'; touch {marker}",
+        "-r /etc/passwd",
+        "-c /etc/passwd",
+        "-e /tmp",
+        "--requirement=/etc/passwd",
+        "--config-settings=a=b",
+        "--target=/tmp/elsewhere",
+        "--prefix /tmp/elsewhere",
+        "--no-index demo",
+        "--index-url http://a.example --target /tmp",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "./demo",
+        "demo @ $(touch {marker})",
+        "demo[$(touch {marker})]",
+        "demo==$(touch {marker})",
+    ],
+)
+def test_what_is_no_requirement_is_refused_and_never_run(build, tmp_path, line):
+    marker = tmp_path / "harm"
+    with pytest.raises((InvalidArgument, EnvironmentFailed)) as refused:
+        build([line.format(marker=marker)])
+    assert not marker.exists()
+    assert refused.value.hint
+
+
+def test_ten_thousand_packages_are_refused_by_the_resolver_and_not_by_a_crash(build, wheels):
+    with pytest.raises(EnvironmentFailed) as failure:
+        build([f"absent-{number}" for number in range(10_000)], variables={"PIP_NO_INDEX": "1"})
+    assert failure.value.facts["cause"] == "no_such_package"
