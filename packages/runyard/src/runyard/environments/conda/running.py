@@ -79,7 +79,7 @@ class Conda:
         forget_logins(prefix)
 
     def _require(self, prefix: Path, packages: Sequence[str]) -> None:
-        """Some releases of mamba leave out what they cannot solve for `channel::package` and end as if all were well."""
+        """Some releases of mamba leave out what they cannot solve for `channel::package`, and end well."""
         there = installed(prefix)
         missing = [line for line in packages if parse_conda_line(line).name not in there]
         if missing:
