@@ -1,10 +1,12 @@
 """What users write into lists of packages, from the definition to a real uv."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from runyard.environments.cache import prune
 from runyard.environments.lockfile import Lock
 from runyard.environments.uv import UvEnvironments
 from runyard.errors import EnvironmentFailed, InvalidArgument
@@ -78,6 +80,17 @@ def test_an_address_of_a_wheel_is_taken_and_locked_with_its_hash(build, wheels):
     with serving(Index(wheels)) as index:
         address = f"{index.host}/files/demo-1.0-py3-none-any.whl"
         assert build([f"demo @ {address}"]) == (f"demo @ {address}",)
+
+
+def test_the_password_of_an_address_is_in_no_lock_and_serves_again(build, wheels, root):
+    with serving(Index(wheels, login="me:s3cret")) as index:
+        address = f"{index.host}/files/demo-1.0-py3-none-any.whl"
+        pip = [f"demo @ {address.replace('://', '://me:s3cret@')}"]
+        locked = (f"demo @ {address.replace('://', '://me:****@')}",)
+        assert build(pip) == locked
+        assert [file for file in root.rglob("*") if file.is_file() and b"s3cret" in file.read_bytes()] == []
+        prune(root, now=datetime.now(UTC) + timedelta(days=1))
+        assert build(pip) == locked
 
 
 def test_a_private_wheel_of_this_machine_is_taken(build, other):

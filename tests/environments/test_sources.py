@@ -86,12 +86,6 @@ def test_folders_of_this_machine_are_known(nobody):
     assert Sources(nobody, settings).folders == (Path("/mirror/a b"), Path("/wheels"))
 
 
-def test_a_password_is_hidden_wherever_it_stands(nobody):
-    assert Sources(nobody, MINE).hidden("tried s3cret at https://you:other@b.example/") == (
-        "tried **** at https://you:****@b.example/"
-    )
-
-
 def test_a_workspace_with_an_index_and_a_password_builds_from_there(root, nobody, wheels):
     add_wheel(wheels, "demo", "1.0")
     heard: list[str] = []

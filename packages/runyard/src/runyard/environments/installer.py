@@ -8,6 +8,7 @@ from pathlib import Path
 from runyard.environments.failures import failed
 from runyard.environments.indexes import uv_options, uv_variables
 from runyard.environments.interpreters import Interpreter
+from runyard.environments.passwords import hidden, shown
 from runyard.environments.programs import RunProgram, Say, run_saying
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
@@ -31,7 +32,11 @@ class Uv:
         self._run_program = run
 
     def resolve(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
-        """Exact versions, one a line, of everything the spec needs. EnvironmentFailed quotes uv."""
+        """Exact versions, with hashes, of everything the spec needs, without the passwords of addresses.
+        EnvironmentFailed quotes uv."""
+        return hidden(self._resolved(spec, interpreter, say))
+
+    def _resolved(self, spec: EnvironmentSpec, interpreter: Interpreter, say: Say) -> str:
         if spec.preferences:
             preferred = replace(spec, constraints=(*spec.constraints, *spec.preferences), preferences=())
             try:
@@ -66,7 +71,11 @@ class Uv:
         # uv knows the interpreter that the environment is made from already and would have to ask the new one.
         command = ["pip", "install", "--python", interpreter.path, "--prefix", str(into), "--no-deps"]
         command += self._listed("--build-constraints", spec.build_constraints)
-        command += ["-r", self._written("lock.txt", options + lock), *(["--offline"] if offline else [])]
+        command += [
+            "-r",
+            self._written("lock.txt", options + shown(lock, spec.requirements)),
+            *(["--offline"] if offline else []),
+        ]
         self._run("installing the packages", command, spec, say)
 
     def install_wheel(self, wheel: Path, spec: EnvironmentSpec, into: Path, interpreter: Interpreter, say: Say) -> None:

@@ -117,14 +117,6 @@ class Sources:
         names += CERTIFICATE_VARIABLES if certificates else ()
         return {name: effective[name] for name in names if effective.get(name) and not SECRET.search(effective[name])}
 
-    def hidden(self, line: str) -> str:
-        """The line with **** for every password: of addresses in it, and of ours wherever they stand."""
-        line = hidden(line)
-        for places in self._chosen().values():
-            for secret in filter(None, map(_password, places)):
-                line = line.replace(secret, "****").replace(unquote(secret), "****")
-        return line
-
     def _chosen(self, files: Mapping[str, str] | None = None) -> dict[str, list[str]]:
         """The places of each kind in their order; `files` are settings that the submitter's variables go before."""
         theirs = {} if self.settings.index_url else self._of_submitter(files or {})
@@ -166,11 +158,6 @@ class Sources:
 
 def _without_password(place: str) -> str:
     return SECRET.sub(r"\g<scheme>\g<user>@", place).rstrip("/")
-
-
-def _password(place: str) -> str:
-    found = SECRET.search(place)
-    return found["password"] if found else ""
 
 
 def _folder(place: str) -> Path | None:
