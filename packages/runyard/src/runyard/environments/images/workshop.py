@@ -172,9 +172,9 @@ class Workshop:
         )
 
     def _leave(self) -> None:
-        if self._door is not None:
-            self._door.close()
         self._site.engine.containers.remove(self._id)
+        if self._door is not None:
+            self._door.close()  # not before: a container that ends just when it is removed confuses podman
         (self._site.scratch / DOOR).unlink(missing_ok=True)
 
 

@@ -1,0 +1,165 @@
+"""Images of registries that want a password, have them not, fail or are silent."""
+
+import base64
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from runyard.containers.containers import ContainerSpec
+from runyard.environments.making import prune
+from runyard.environments.provisions import Provisions
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
+from runyard.model.images import ImageSpec
+from runyard.model.package_settings import PackageSettings
+from runyard.model.plan import EnvironmentSpec
+from runyard.testing.container_engine import Registry
+from tests.environments.wheelhouse import add_wheel
+from tests.images.building import ImageHome, of_image
+
+pytestmark = pytest.mark.images
+INDEX_PASSWORD = "s3cret-of-the-index"
+
+
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Failing(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(500)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Closing(Failing):
+    def do_GET(self) -> None:
+        """Nothing is answered."""
+
+
+def failure_of(home: ImageHome, spec: EnvironmentSpec) -> EnvironmentFailed:
+    with pytest.raises(EnvironmentFailed) as failed:
+        home.ensure(spec)
+    assert home.environments.find(spec) is None
+    assert failed.value.hint
+    return failed.value
+
+
+def private(registry: Registry, name: str = "team/debian:12") -> EnvironmentSpec:
+    image = ImageSpec(base=f"{registry.address}/{name}", registry=registry.address)
+    return EnvironmentSpec(python="3.11", requirements=("demo==1.0",), image=image)
+
+
+@pytest.fixture(autouse=True)
+def demo(image_home: ImageHome, wheels: Path) -> None:
+    add_wheel(wheels, "demo", "1.0")
+
+
+@pytest.fixture
+def known(image_home: ImageHome, registry: Registry) -> ImageHome:
+    """A home whose workspace has the password."""
+    image_home.provisions = Provisions(registries={registry.address: registry.credentials})
+    return image_home
+
+
+def test_a_private_image_is_pulled_with_its_password_which_stays_nowhere(known: ImageHome, registry: Registry) -> None:
+    built = known.ensure(private(registry))
+    assert known.python(built, "import demo; print(demo.version)") == ["1.0"]
+    assert known.has_said(f"as {registry.username}")
+    _is_nowhere(registry.password, known, built.image)
+
+
+def test_what_one_pulled_with_a_password_is_not_another_s(known: ImageHome, registry: Registry, tmp_path: Path) -> None:
+    known.ensure(private(registry))
+    nobody = replace(known, root=tmp_path / "other" / "environments", provisions=Provisions())
+    assert failure_of(nobody, private(registry)).facts["cause"] in (Cause.WRONG_CREDENTIALS, Cause.IMAGE_NOT_FOUND)
+    wrong = replace(registry.credentials, password="guessed")
+    guesser = replace(known, provisions=Provisions(registries={registry.address: wrong}))
+    other = replace(private(registry), requirements=())
+    assert failure_of(guesser, other).facts["cause"] == Cause.WRONG_CREDENTIALS
+    prune(nobody.root)
+
+
+def test_an_image_that_the_registry_has_not_is_said_to_be_missing(known: ImageHome, registry: Registry) -> None:
+    failure = failure_of(known, private(registry, "team/none:1"))
+    assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND
+    assert "team/none:1" in failure.problem
+
+
+@pytest.mark.parametrize(("handler", "causes"), [(Failing, [Cause.REGISTRY_FAILED]), (Closing, [Cause.NETWORK])])
+def test_a_registry_that_fails_or_says_nothing_is_named(
+    image_home: ImageHome, handler: Callable[..., BaseHTTPRequestHandler], causes: list[Cause]
+) -> None:
+    with serving(handler) as address:
+        failure = failure_of(image_home, of_image(f"{address}/team/image:1"))
+    assert failure.facts["cause"] in causes
+    assert address in failure.problem
+
+
+def test_a_registry_that_is_not_there_is_the_network(image_home: ImageHome) -> None:
+    with serving(Closing) as address:
+        pass
+    assert failure_of(image_home, of_image(f"{address}/team/image:1")).facts["cause"] == Cause.NETWORK
+
+
+def test_an_offline_workspace_asks_no_registry(image_home: ImageHome, debian: str) -> None:
+    image_home.provisions = Provisions(PackageSettings(offline=True))
+    failure = failure_of(image_home, of_image("127.0.0.1:1/team/image:1"))
+    assert failure.facts["cause"] == Cause.OFFLINE
+    built = image_home.ensure(of_image(debian, "demo==1.0"))
+    assert image_home.python(built, "import demo; print(demo.version)") == ["1.0"]
+
+
+@pytest.mark.parametrize("name", ["debian --privileged", "../etc/passwd", "a\nFROM b", "$(reboot)", "UPPER/Case;rm"])
+def test_a_name_that_is_none_goes_no_further(image_home: ImageHome, name: str) -> None:
+    with pytest.raises(Exception, match=r"is no name of a container image|invalid reference|must be lowercase"):
+        image_home.ensure(of_image(name))
+
+
+def test_an_index_s_password_is_used_in_the_image_and_stays_nowhere(
+    image_home: ImageHome, debian_python: str, tmp_path: Path
+) -> None:
+    add_wheel(tmp_path / "index" / "hidden", "hidden", "1.0")
+    with serving(lambda *given: _Index(*given, directory=str(tmp_path / "index"))) as address:
+        index = f"http://ann:{INDEX_PASSWORD}@{address}"
+        image_home.provisions = Provisions(PackageSettings(index_url=index))
+        image_home.variables = {k: v for k, v in image_home.variables.items() if not k.startswith("PIP_")}
+        built = image_home.ensure(of_image(debian_python, "hidden"))
+    assert image_home.python(built, "import hidden; print(hidden.version)") == ["1.0"]
+    _is_nowhere(INDEX_PASSWORD, image_home, built.image)
+
+
+class _Index(SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        wanted = "Basic " + base64.b64encode(f"ann:{INDEX_PASSWORD}".encode()).decode()
+        if self.headers.get("Authorization") == wanted:
+            super().do_GET()
+        else:
+            self.send_error(401)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def _is_nowhere(secret: str, home: ImageHome, image: str) -> None:
+    told = [str(home.engine.images.find(image)), *home.engine.images.history(image), *home.said]
+    assert not [line for line in told if secret in line]
+    files = [path for path in home.root.parent.rglob("*") if path.is_file()]
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
+    found: list[str] = []
+    search = ("grep", "-rlF", secret, "/azureml-envs", "/etc", "/root", "/tmp", "/var")
+    home.engine.containers.run(ContainerSpec(image, search), found.append)
+    assert found == []
