@@ -85,7 +85,7 @@ class Containers:
 
     def with_labels(self, labels: Mapping[str, str], *, is_running_only: bool = False) -> tuple[ContainerEntry, ...]:
         """Those that have all of these labels; an empty value stands for any."""
-        wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]}
+        wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]} if labels else {}
         query = {"all": not is_running_only, "filters": wanted}
         return tuple(container_entry(body) for body in self._transport.get("/containers/json", query) or ())
 

@@ -95,7 +95,7 @@ class Images:
             "forcerm": True,
         }
         headers = {"Content-Type": "application/x-tar", **headers_for_builds(credentials or {})}
-        lines = Lines(say)
+        lines, made = Lines(say), name
         try:
             with self._transport.opened(
                 "POST", "/build", query, context.archive, seconds=SILENT_SECONDS, headers=headers
@@ -104,11 +104,12 @@ class Images:
                     if said := error_of(event):
                         raise build_failed(said)
                     lines.write(str(event.get("stream") or ""))
+                    made = (event.get("aux") or {}).get("ID") or made
         except Refused as no:
             raise build_failed(no.said) from no
         finally:
             lines.close()
-        return self._there(name)
+        return self._there(made)
 
     def commit(
         self,
@@ -173,7 +174,7 @@ class Images:
         return True
 
     def with_labels(self, labels: Mapping[str, str]) -> tuple[ImageEntry, ...]:
-        wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]}
+        wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]} if labels else {}
         return tuple(image_entry(body) for body in self._transport.get("/images/json", {"filters": wanted}) or ())
 
     def history(self, reference: str) -> tuple[str, ...]:
