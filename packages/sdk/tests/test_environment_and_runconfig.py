@@ -95,6 +95,13 @@ class Dockerfiles(InAFolder):
             self.assertEqual((made.docker.base_dockerfile, made.docker.base_image), (text, None))
             self.assertTrue(made.python.user_managed_dependencies)
 
+    def test_a_copy_has_no_other_image_than_its_dockerfile(self):
+        made = Environment.from_dockerfile("e", "FROM debian").clone("f")
+        self.assertEqual((made.docker.base_dockerfile, made.docker.base_image), ("FROM debian", None))
+        made.docker.base_dockerfile = None
+        self.assertIsNone(made.clone("g").docker.base_image)
+        self.assertIsNotNone(Environment("e").clone("f").docker.base_image)
+
     def test_a_path_that_is_not_there_is_no_dockerfile(self):
         for given in ("Dockerfile.absent", "a\x00b"):
             with self.assertRaisesRegex(UserErrorException, "base_dockerfile must be the path"):

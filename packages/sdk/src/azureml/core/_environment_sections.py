@@ -150,6 +150,14 @@ class DockerSection(Element):
     def gpu_support(self, gpu_support):
         pass
 
+    @classmethod
+    def _from_object(cls, given):
+        made = super(DockerSection, cls)._from_object(given)
+        has_none = any(str(key).lower() == "baseimage" and value is None for key, value in (given or {}).items())
+        if has_none or made._base_dockerfile or made._build_context:
+            made._base_image = None
+        return made
+
     def _set_source(self, base_image=None, base_dockerfile=None, build_context=None):
         self._base_image = base_image
         self._base_dockerfile = base_dockerfile
