@@ -126,7 +126,7 @@ def test_an_engine_that_dies_in_the_middle_is_named(
 def test_an_engine_whose_disk_fills_is_told_as_that(
     image_home: ImageHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with mounted(tmp_path / "small", 300) as small, running_docker(engine_folder(), images=small / "images") as engine:
+    with mounted(tmp_path / "small", 240) as small, running_docker(engine_folder(), images=small / "images") as engine:
         base = imported(engine, PLAIN)
         monkeypatch.setenv("DOCKER_HOST", engine.address)
         spec = of_image(base, "demo")
