@@ -11,6 +11,7 @@ import pytest
 from runyard.containers.contents import bases_of, build_context
 from runyard.containers.creating import ContainerSpec, creation
 from runyard.containers.engine import Engine
+from runyard.containers.failures import cause_of
 from runyard.containers.finding import engine_or_none, find_engine, usual_sockets
 from runyard.containers.images import checked_reference
 from runyard.containers.registries import RegistryCredentials, headers_for_builds, registry_of, split_tag
@@ -74,6 +75,22 @@ def test_a_reference_has_a_registry_a_name_and_a_tag(reference: str, registry: s
 def test_a_name_that_is_none_never_reaches_the_engine(reference: str) -> None:
     with pytest.raises(InvalidArgument, match="no name of a container image"):
         checked_reference(reference)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ('Get "https://r.example/v2/": x509: certificate signed by unknown authority', Cause.CERTIFICATE),
+        ('Get "https://r.example/v2/": http: server gave HTTP response to HTTPS client', Cause.CERTIFICATE),
+        ("no matching manifest for linux/amd64 in the manifest list entries", Cause.ARCHITECTURE),
+        ("toomanyrequests: You have reached your pull rate limit.", Cause.REGISTRY_FAILED),
+        ("pull access denied for a/b, repository does not exist or may require 'docker login'", Cause.IMAGE_NOT_FOUND),
+        ("write /var/lib/x: no space left on device", Cause.DISK_FULL),
+        ("something that nobody has ever seen", Cause.UNKNOWN),
+    ],
+)
+def test_the_words_of_registries_that_no_test_can_be(said: str, cause: Cause) -> None:
+    assert cause_of(said, Cause.UNKNOWN) == cause
 
 
 def test_credentials_go_by_address_and_show_no_password() -> None:

@@ -61,12 +61,14 @@ class Lines:
 
 
 def events(answer: HTTPResponse) -> Iterator[dict[str, Any]]:
-    """The JSON lines of a pull or build, as they come."""
+    """The JSON lines of a pull or build, as they come. One that is longer than any should be is left out."""
     while line := answer.readline(_EVENT_BYTES):
-        if line.strip():
+        try:
             event = json.loads(line)
-            if isinstance(event, dict):
-                yield event
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event
 
 
 def error_of(event: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@ machine's own apt has. Each is made once for a user and kept below XDG_CACHE_HOM
 
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -18,23 +19,24 @@ _LEFT_OUT = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "us
 
 
 def debian_archive(kind: str) -> Path:
-    """A tar of Debian's smallest system, as large as this machine's release makes it, with what `kind` adds. None
-    but WITH_PYTHON has a Python."""
+    """A tar of the smallest system of this machine's release, with what `kind` adds. None but WITH_PYTHON has a
+    Python."""
     with _alone() as folder:
-        archive = folder / f"debian-{kind}-{_MAKING}.tar"
+        archive = folder / f"{_release()}-{kind}-{_MAKING}.tar"
         if not archive.exists():
             _make(kind, archive)
         return archive
 
 
 def _make(kind: str, archive: Path) -> None:
-    mirror, release = _mirror()
+    mirror, components = _mirror(_release())
     work = Path(tempfile.mkdtemp(dir=archive.parent))
     try:
         root, packages = work / "root", archive.parent / "packages"
         packages.mkdir(exist_ok=True)
         added = [f"--include={','.join(_PACKAGES[kind])}"] if _PACKAGES[kind] else []
-        _run("debootstrap", "--variant=minbase", f"--cache-dir={packages}", *added, release, str(root), mirror)
+        sources = [f"--cache-dir={packages}", f"--components={','.join(components)}"]
+        _run("debootstrap", "--variant=minbase", *sources, *added, _release(), str(root), mirror)
         left_out = [f"--exclude=./{folder}/*" for folder in _LEFT_OUT]
         _run("tar", "--create", f"--file={work}/made.tar", f"--directory={root}", *left_out, ".")
         (work / "made.tar").rename(archive)
@@ -42,15 +44,19 @@ def _make(kind: str, archive: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _mirror() -> tuple[str, str]:
-    """Where apt gets this machine's release from, and the release."""
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
-    release = _run("sh", "-c", '. /etc/os-release && echo "$VERSION_CODENAME"').strip()
-    for line in _run(*asked).splitlines():
-        address, of_release, component = line.split()
-        if of_release == release and component == "main":
-            return address, release
-    raise RuntimeError(f"apt on this machine has no source of Debian's {release} main to make a base image from.")
+def _release() -> str:
+    return platform.freedesktop_os_release()["VERSION_CODENAME"]
+
+
+def _mirror(release: str) -> tuple[str, tuple[str, ...]]:
+    """Where apt gets a release from, and which of its parts."""
+    asked = ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI) $(COMPONENT)", "Created-By: Packages"]
+    lines = [line.split() for line in _run(*asked).splitlines()]
+    found = [(address, component) for of_release, address, component in lines if of_release == release]
+    if not found:
+        raise RuntimeError(f"apt on this machine has no source of {release} to make a base image from.")
+    address = found[0][0]
+    return address, tuple(dict.fromkeys(component for at, component in found if at == address))
 
 
 def _run(*command: str) -> str:
