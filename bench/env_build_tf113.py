@@ -15,7 +15,7 @@ from runyard.environments.making import Environments, prune
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.environment import plan_environment
 
-REPEATS = 9
+REPEATS = 5
 DEFINITION = {"runyard": {"estimator": {"framework": "TensorFlow", "version": "1.13", "use_gpu": False}}}
 
 

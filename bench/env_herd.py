@@ -17,7 +17,7 @@ from bench.measuring import Bar, Measurement, interleaved, median, spread_of
 from bench.uv_by_hand import beside_the_cache
 from runyard.environments.making import prune
 
-RUNS, REPEATS = 20, 5
+RUNS, REPEATS = 20, 3
 CURATED = "AzureML-TensorFlow-1.13-CPU"
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 WAITED = "Another run is building this environment"

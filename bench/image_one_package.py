@@ -14,6 +14,7 @@ from ssl import get_default_verify_paths
 
 from bench.engine import has_engine, open_engine
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
+from bench.uv_by_hand import pip_install, usual_indexes, venv
 from runyard.environments.making import Environments
 from runyard.environments.sources import Sources
 from runyard.model.images import ImageSpec
@@ -33,8 +34,7 @@ def measure() -> Iterator[Measurement]:
     with open_engine() as base, tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         empty = _ensured(root, base, ())
-        for version in VERSIONS:  # into uv's cache, and numpy's layer is made of warm files
-            _ensured(root / "before", base, (*STAYING, f"tqdm=={version}"))
+        _fill_cache(root / "by-uv")
         subjects = {
             "floor": _by_docker(root / "usual", empty, lambda tqdm: [(*STAYING, tqdm)]),
             "a step for it alone": _by_docker(root / "apart", empty, lambda tqdm: [STAYING, (tqdm,)]),
@@ -56,6 +56,12 @@ def measure() -> Iterator[Measurement]:
 def _ensured(root: Path, base: str, requirements: Requirements) -> BuiltEnvironment:
     spec = EnvironmentSpec(python=PYTHON, requirements=requirements, image=ImageSpec(base=base))
     return Environments(root, dict(os.environ)).ensure(spec, lambda line: None)
+
+
+def _fill_cache(place: Path) -> None:
+    venv(place, PYTHON)
+    for version in VERSIONS:
+        pip_install(place, [*STAYING, f"tqdm=={version}"], usual_indexes())
 
 
 def _next_version(act: Callable[[str], object]) -> Subject:
