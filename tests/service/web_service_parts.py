@@ -13,6 +13,7 @@ from runyard.services.secrets import Vault
 from runyard.services.web_services.web_services import NewService, Wanted
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings
+from runyard.wiring_environments import build_environments
 from runyard.wiring_web_services import Serving, build_serving
 from tests.service.scripted_host import ScriptedHost
 
@@ -80,4 +81,4 @@ def opened_parts(home: Path) -> Iterator[Parts]:
 def _parts(base: Foundation, host: ScriptedHost) -> Parts:
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
     vault = Vault(base.stores.assets, key_file=base.settings.home / "secrets.key")
-    return Parts(base, host, build_serving(base, workspaces, vault, host))
+    return Parts(base, host, build_serving(base, workspaces, vault, host, build_environments(base, workspaces, vault)))
