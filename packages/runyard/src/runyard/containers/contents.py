@@ -5,25 +5,15 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from runyard.containers.records import BuildContext
 from runyard.errors import InvalidArgument
 
 IN_MEMORY = 8 << 20
 _FROM = re.compile(r"^\s*FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.I | re.M)
 _DEFAULT = re.compile(r"^\s*ARG\s+(?P<name>\w+)=(?P<value>\S+)", re.I | re.M)
-
-
-@dataclass(frozen=True)
-class BuildContext:
-    archive: IO[bytes]
-    """A tar, from its beginning."""
-    dockerfile: str
-    """The name of the Dockerfile in it."""
-    bases: tuple[str, ...]
-    """The images that its FROM lines name."""
 
 
 def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) -> BuildContext:

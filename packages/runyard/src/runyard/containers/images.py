@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from runyard.containers.contents import BuildContext
 from runyard.containers.failures import ImageInUse, Refused, build_failed, pull_failed
 from runyard.containers.records import (
     PODMAN,
+    BuildContext,
     EngineFacts,
     ImageEntry,
     ImageFacts,

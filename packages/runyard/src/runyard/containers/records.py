@@ -1,8 +1,8 @@
-"""What an engine says of its images and containers, in our words."""
+"""What an engine is given and says of its images and containers, in our words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 Json = dict[str, Any]
 DOCKER, PODMAN = "docker", "podman"
@@ -83,6 +83,16 @@ class ContainerState:
     @property
     def is_running(self) -> bool:
         return self.status in ("running", "paused", "restarting")
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    archive: IO[bytes]
+    """A tar, from its beginning."""
+    dockerfile: str
+    """The name of the Dockerfile in it."""
+    bases: tuple[str, ...]
+    """The images that its FROM lines name."""
 
 
 def engine_facts(version: Json, info: Json) -> EngineFacts:
