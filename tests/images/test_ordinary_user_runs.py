@@ -15,20 +15,26 @@ from runyard.containers.engine import Engine
 pytestmark = pytest.mark.images
 NOBODY = 65534
 RUNS = """
-import ctypes, json, os, sys
+import ctypes, json, os, sys, time
 from datetime import timedelta
 from pathlib import Path
-os.setgroups([]), os.setgid(65534), os.setuid(65534)
-PR_SET_DUMPABLE = 4  # a process that changed its user may not write about itself in /proc, unlike one that logged in
-ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 from runyard.containers.engine import Engine
+from runyard.node import agent
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import AttemptFolder
 from tests.images.parts import Nodes
 from tests.node.conftest import driver_log
 from tests.node.recording_service import RecordingService
 
+# All is loaded by now: he may not be able to read the interpreter's files, nor to start it.
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+PR_SET_DUMPABLE = 4  # a process that changed its user may not write about itself in /proc, unlike one that logged in
+ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 home = Path(sys.argv[1])
+ready, told = os.pipe()
+if os.fork() == 0:
+    os._exit(agent.main(home, told))
+os.read(ready, 1)
 service = RecordingService(home)
 service.start()
 nodes = Nodes(home, service, Engine(os.environ["DOCKER_HOST"]), sys.argv[2])
@@ -44,7 +50,8 @@ owner = (AttemptFolder(home, 'run1.1').work / 'outputs' / 'own').stat().st_uid
 nodes.engine.cancel(ticket, grace=timedelta(seconds=5))
 ended = nodes.ended()
 ask_agent(home, {"op": "exit"})
-print(json.dumps({"owner": owner, "said": driver_log(service), "outcome": ended["outcome"], "left": nodes.containers()}))
+told = {"owner": owner, "said": driver_log(service), "outcome": ended["outcome"], "left": nodes.containers()}
+print(json.dumps(told))
 service.stop()
 """
 

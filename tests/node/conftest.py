@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runyard.engines.local import LocalEngine
+from runyard.environments.interpreters import discover
 from runyard.model.files import FileEntry
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
 from runyard.model.runs import AttemptId, RunId
@@ -32,6 +33,13 @@ def home(tmp_path):
         supervisor = folder.supervisor()
         for process in {*carrying("RUNYARD_PART", folder.part, home=home), *filter(None, [supervisor])}:
             process.send(signal.SIGKILL)
+
+
+@pytest.fixture(scope="session")
+def interpreter_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The path of this machine's Python of that version."""
+    found = discover(tmp_path_factory.mktemp("interpreters") / "known.json", os.environ)
+    return {".".join(map(str, one.version[:2])): str(one.path) for one in found}.__getitem__
 
 
 @pytest.fixture

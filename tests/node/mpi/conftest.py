@@ -1,11 +1,9 @@
 import itertools
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from runyard.environments.interpreters import discover
 from tests.node.mpi.job import MpiJob
 
 _networks = itertools.count(1)
@@ -28,10 +26,3 @@ def start_job(tmp_path: Path) -> Iterator:
     yield start
     for job in jobs:
         job.close()
-
-
-@pytest.fixture(scope="session")
-def interpreter_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The path of this machine's Python of that version."""
-    found = discover(tmp_path_factory.mktemp("interpreters") / "known.json", os.environ)
-    return {".".join(map(str, one.version[:2])): str(one.path) for one in found}.__getitem__

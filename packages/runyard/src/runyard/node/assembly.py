@@ -241,8 +241,12 @@ class Assembly:
         name = self._plan.here.name or str(self._plan.node)
         prepared = launch.prepared
         command = daemon_words(self._plan, words, prepared.python, variables, in_image=bool(prepared.image))
-        pid = launch.start_daemon(command, self._folder.std / f"55_azureml-execution-{name}.txt")
-        self._background.loop.on_exit(pid, lambda status: door.ended(pid, status))
+        pid, container = launch.start_daemon(command, self._folder.std / f"55_azureml-execution-{name}.txt")
+
+        def ended(status: int) -> None:
+            door.ended(pid, status, container.why_not_started() if container is not None else "")
+
+        self._background.loop.on_exit(pid, ended)
         return pid
 
     def _watch(self, source: Readable | int, callback: Callable[[], None]) -> None:

@@ -148,7 +148,7 @@ def said_of_rank(ending: Ending, raised: str) -> str:
     if raised:
         return f"User program failed with {raised}"
     if ending.signal is not None:
-        return _killed(ending.signal, oom=False)
+        return _killed(ending.signal, ending.oom)
     return f"User program failed with exit code {ending.exit_code}."
 
 

@@ -34,11 +34,11 @@ class Running:
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
-        self._await_container()
-        if (ending := why_not_started(self._launch)) is not None:
-            self._tree.end(0)
-            return ending
-        self._report_running()
+        if self._await_container():
+            if (ending := why_not_started(self._launch)) is not None:
+                self._tree.end(0)
+                return ending
+            self._report_running()
         limit = self._plan.max_seconds
         deadline = None if limit is None else now() + limit
         self._background.wait_until(self._is_decided, deadline)
@@ -47,11 +47,13 @@ class Running:
             self._background.wait_until(self._is_over, deadline)
         return self._end(memory_ran_out=out_of_memory_kills() > kills_before, deadline=deadline)
 
-    def _await_container(self) -> None:
-        """A container takes a moment; a wish to stop is heard meanwhile."""
+    def _await_container(self) -> bool:
+        """A container takes a moment. False where a wish to stop came first."""
         container = self._launch.container
-        if container is not None and self._processes:
-            self._background.wait_until(container.has_spoken)
+        if container is None or not self._processes:
+            return True
+        self._background.wait_until(container.has_spoken)
+        return container.has_spoken()
 
     def _end(self, *, memory_ran_out: bool, deadline: float | None) -> Ending:
         stop = self._background.stop

@@ -60,14 +60,15 @@ class Launch:
             return dict(zip(self._start_inside(self.container, programs), specs, strict=True))
         return {self._start_here(spec): spec for spec in specs}
 
-    def start_daemon(self, command: list[str], log: Path) -> int:
-        """Start what a launcher on another node asked for. Raises OSError."""
+    def start_daemon(self, command: list[str], log: Path) -> tuple[int, PartContainer | None]:
+        """Start what a launcher on another node asked for, in a container of its own if any. Raises OSError."""
         own = self.plan.here.env
-        if self.of_daemons is not None:
-            variables = inside_gpus(self.given(own, None), self.plan.here.gpus)
-            program = Program("daemon", command, log, variables, self.in_front(), files=FILES_OF_LAUNCHERS)
-            return self._start_inside(self.of_daemons(), [program])[0]
-        return self._run(command, self.variables(own, None), log)
+        if self.of_daemons is None:
+            return self._run(command, self.variables(own, None), log), None
+        variables = inside_gpus(self.given(own, None), self.plan.here.gpus)
+        program = Program("daemon", command, log, variables, self.in_front(), files=FILES_OF_LAUNCHERS)
+        container = self.of_daemons()
+        return self._start_inside(container, [program])[0], container
 
     def notices(self) -> list[str]:
         """Lines for the head of rank 0's log."""

@@ -50,8 +50,7 @@ class ProcessTree:
         self._send_and_wait((signal.SIGTERM, signal.SIGCONT), grace_seconds)
         while self.living():
             self._send_and_wait((signal.SIGKILL,), 1.0)
-        if has_containers:
-            self._containers.remove()
+        self._containers.remove()
 
     def _stop_by_engine(self, grace_seconds: float) -> None:
         """Either nothing runs any more in the part's containers, or what runs there is not shown to us."""

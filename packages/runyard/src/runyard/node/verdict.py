@@ -1,5 +1,7 @@
 """Why a process of a run ended as it did, from what it and others left behind."""
 
+import signal
+
 from runyard.errors import Json
 from runyard.model.causes import Cause
 from runyard.model.plan import ProcessSpec
@@ -41,10 +43,10 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
     if ending.outcome != "failed":
         return ending
     ending.log = spec.log
+    if spec.role == "launcher":
+        _blame_a_rank(ending, launch, ends.last_of(log), status, memory_ran_out=ran_out)
     if launch.container is not None:
         _blame_container(ending, launch.container, launch.plan.container.memory_bytes)
-    if spec.role == "launcher":
-        _blame_a_rank(ending, launch, ends.last_of(log), status)
     _name_port_thief(ending, launch)
     return ending
 
@@ -71,7 +73,7 @@ def _ended_from_outside(asked: int | None, known: Json) -> str:
     return f"The run's container was {how} from outside: by its engine, or by somebody who uses it."
 
 
-def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> None:
+def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int, *, memory_ran_out: bool) -> None:
     """A launcher ends badly since a rank did; which one, it says itself."""
     plan = launch.plan
     found = blame(said, plan)
@@ -82,6 +84,7 @@ def _blame_a_rank(ending: Ending, launch: Launch, said: str, status: int) -> Non
     ending.rank, ending.signal = found.rank, found.signal
     ending.exit_code = found.exit_code if found.signal is None else 128 + found.signal
     ending.failed_node = found.node
+    ending.oom = memory_ran_out and found.signal == signal.SIGKILL
     if found.rank is None:
         ending.error = {"code": "UserError", "message": found.words}
         return

@@ -91,6 +91,12 @@ class PartContainer:
         """Its processes have been started, or will never be."""
         return self.news.has_started or self.news.has_ended
 
+    def why_not_started(self) -> str:
+        """In words; "" where all of its processes have been started, or may yet be."""
+        if self.failure is not None:
+            return str(self.failure["message"])
+        return next(iter(self.news.not_started.values()), "")
+
     def last_words(self) -> Json:
         """What its engine knows of its end, as `ContainerCare` has it."""
         return self._care.last_words(self.name)

@@ -18,6 +18,7 @@ _LONGEST_REQUEST = 1 << 20
 _MOST_STRANGERS = 32
 _STRANGER_SECONDS = 10.0
 _ENDED_BY_SIGNAL = 128
+_LONGEST_REASON = 2000
 
 
 class Door:
@@ -49,12 +50,13 @@ class Door:
         self._socket.setblocking(False)
         watch(self._socket, self._welcome)
 
-    def ended(self, pid: int, wait_status: int) -> None:
-        """Tell who asked for that daemon how it ended. Quiet when nobody waits for it."""
+    def ended(self, pid: int, wait_status: int, why_not_started: str = "") -> None:
+        """Tell who asked for that daemon how it ended, or why it never was. Quiet when nobody waits for it."""
         caller = self._callers.pop(pid, None)
         if caller is not None:
             code = os.waitstatus_to_exitcode(wait_status)
-            caller.send({"exit": code if code >= 0 else _ENDED_BY_SIGNAL - code})
+            told: dict[str, object] = {"exit": code if code >= 0 else _ENDED_BY_SIGNAL - code}
+            caller.send({"error": why_not_started[:_LONGEST_REASON]} if why_not_started else told)
             caller.close()
 
     def expire(self) -> None:

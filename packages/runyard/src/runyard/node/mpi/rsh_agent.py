@@ -57,7 +57,10 @@ def ask(address: str, secret: str, words: "list[str]") -> int:
     if not is_same(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
         raise Refused("something else answers at its door")
     connection.wait(os.getppid())
-    return int(connection.read()["exit"])
+    last = connection.read()
+    if "error" in last:
+        raise Refused(last["error"])
+    return int(last["exit"])
 
 
 def proof(secret: str, side: str, nonces: "list[str]", words: "list[str]") -> str:
