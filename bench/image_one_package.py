@@ -55,7 +55,7 @@ def measure() -> Iterator[Measurement]:
 
 def _ensured(root: Path, base: str, requirements: Requirements) -> BuiltEnvironment:
     spec = EnvironmentSpec(python=PYTHON, requirements=requirements, image=ImageSpec(base=base))
-    return Environments(root, dict(os.environ)).ensure(spec, lambda line: None)
+    return Environments(root / "environments", dict(os.environ)).ensure(spec, lambda line: None)
 
 
 def _fill_cache(place: Path) -> None:

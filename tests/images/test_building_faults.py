@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from tests.images.building import of_image
 root, variables, base, package = json.loads(sys.stdin.read())
 Environments(Path(root), variables).ensure(of_image(base, package), print)
 """
+TOO_LITTLE = 20 << 20  # for an interpreter
 GATE = "/dev/runyard/given/0/wheels/gate"
 """Where a build container sees the folder of wheels."""
 
@@ -126,8 +128,10 @@ def test_an_engine_that_dies_in_the_middle_is_named(
 def test_an_engine_whose_disk_fills_is_told_as_that(
     image_home: ImageHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with mounted(tmp_path / "small", 240) as small, running_docker(engine_folder(), images=small / "images") as engine:
+    with mounted(tmp_path / "small", 600) as small, running_docker(engine_folder(), images=small / "images") as engine:
         base = imported(engine, PLAIN)
+        with (small / "filler").open("wb") as filler:
+            os.posix_fallocate(filler.fileno(), 0, shutil.disk_usage(small).free - TOO_LITTLE)
         monkeypatch.setenv("DOCKER_HOST", engine.address)
         spec = of_image(base, "demo")
         with pytest.raises(EnvironmentFailed) as failed:
