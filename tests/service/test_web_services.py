@@ -77,7 +77,7 @@ def test_a_name_with_capitals_is_refused_with_the_right_one(parts):
         ({"files": [["score.py", "x"]]}, "files"),
         ({"files": [["../score.py", "0" * 64, 1, 420]]}, "leads out"),
         ({"environment": "none"}, "environment"),
-        ({"environment": {"python": 3}}, "put together"),
+        ({"environment": {"python": 3}}, "python must be an object"),
         ({"environment": {"environmentVariables": ["A"]}}, "environment_variables"),
         ({"environment": {"environmentVariables": {"A": "\0"}}}, "environment_variables"),
     ],

@@ -10,12 +10,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from runyard.environments.making import Environments
-from runyard.environments.provisions import Provisions
+from runyard.environments.uv import UvEnvironments
 from runyard.errors import EnvironmentFailed, Json, RunyardError, from_wire, to_wire
 from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
@@ -28,12 +26,12 @@ from runyard.serving.record_json import from_json, to_json
 
 def find_environment(home: Path, spec: ServiceSpec) -> BuiltEnvironment | None:
     """From the disk alone; takes a moment."""
-    return _environments(home, spec.build_variables).find(spec.environment)
+    return UvEnvironments(home / "environments", spec.build_variables).find(spec.environment)
 
 
-def environments(home: Path) -> Environments:
+def environments(home: Path) -> UvEnvironments:
     """For holding what is used."""
-    return _environments(home, {})
+    return UvEnvironments(home / "environments", {})
 
 
 async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> BuiltEnvironment:
@@ -68,12 +66,16 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
 
 def main(home: Path, parent: int) -> int:
     die_with_parent(parent)
+    # Not above: the gateway, which stays small, finds environments and makes none.
+    from runyard.environments.making import Environments
+    from runyard.environments.provisions import Provisions
+
     asked = json.loads(sys.stdin.buffer.read())
     spec = from_json(EnvironmentSpec, asked["environment"], "environment")
     answer: Json = {}
     try:
-        packages = from_json(PackageSettings, asked["packages"], "packages")
-        _environments(home, asked["variables"], packages).ensure(spec, _say)
+        provisions = Provisions(from_json(PackageSettings, asked["packages"], "packages"))
+        Environments(home / "environments", asked["variables"], lambda: provisions).ensure(spec, _say)
     except RunyardError as error:
         answer = {"error": to_wire(error)}
     print(json.dumps(answer), flush=True)
@@ -82,11 +84,6 @@ def main(home: Path, parent: int) -> int:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _environments(home: Path, variables: Mapping[str, str], packages: PackageSettings | None = None) -> Environments:
-    provisions = Provisions(packages or PackageSettings())
-    return Environments(home / "environments", variables, lambda: provisions)
 
 
 def _error_in(output: bytes, code: int | None) -> RunyardError | None:
