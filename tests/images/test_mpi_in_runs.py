@@ -1,9 +1,11 @@
 """Open MPI of an image: the launcher in a container of the first node, daemons and ranks in one of each other node."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runyard.environments.making import Environments
 from runyard.model.assets import Workspace
 from runyard.model.images import ImageSpec
 from runyard.model.plan import EnvironmentSpec
@@ -32,7 +34,18 @@ while True:
 """
 
 
-def submit_mpi(nodes: Nodes, script: str, image: str, *, per_node: int = 1) -> str:
+@pytest.fixture(scope="module")
+def mpi_and_python(docker, debian_mpi, tmp_path_factory) -> ImageSpec:
+    """An image with both, made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", docker.address)
+        environments = Environments(tmp_path_factory.mktemp("environments"), {"PATH": os.environ["PATH"]})
+        built = environments.ensure(EnvironmentSpec(python="3.11", image=ImageSpec(base=debian_mpi)), print)
+    docker.images.tag(built.image, "mpi-and-python:1")
+    return ImageSpec(base="mpi-and-python:1", interpreter=str(built.python))
+
+
+def submit_mpi(nodes: Nodes, script: str, image: ImageSpec, *, per_node: int = 1) -> str:
     definition = {
         "script": "train.py",
         "arguments": ["$RUNYARD_RANK"],
@@ -50,7 +63,9 @@ def submit_mpi(nodes: Nodes, script: str, image: str, *, per_node: int = 1) -> s
         addresses=("127.0.9.1", "127.0.9.2"),
         names=("cluster-0", "cluster-1"),
     )
-    environment = EnvironmentSpec(python="3.11", image=ImageSpec(base=image))
+    environment = EnvironmentSpec(user_managed=True, image=image)
+    if not image.interpreter:
+        environment = EnvironmentSpec(python="3.11", image=image)
     plan = nodes.plan(script, nodes=mpi_layout(definition, found), environment=environment, secret="s3cret")
     nodes.gather(plan, 2)
     return nodes.engine.submit(plan)
@@ -65,8 +80,8 @@ def wait_for_ranks(service) -> None:
     service.wait_for(lambda: all("waits" in rank_log(service, rank) for rank in (0, 1)), SOON)
 
 
-def test_the_ranks_of_two_nodes_run_in_containers(nodes, service, debian_mpi):
-    submit_mpi(nodes, TELLS_RANK, debian_mpi, per_node=2)
+def test_the_ranks_of_two_nodes_run_in_containers(nodes, service, mpi_and_python):
+    submit_mpi(nodes, TELLS_RANK, mpi_and_python, per_node=2)
     ended = both_ended(service)
     assert [report["outcome"] for report in ended] == ["completed", "completed"], (ended, service.logs)
     for rank in range(4):
@@ -78,8 +93,8 @@ def test_the_ranks_of_two_nodes_run_in_containers(nodes, service, debian_mpi):
     assert nodes.containers() == []
 
 
-def test_the_rank_that_failed_is_named_and_all_others_end(nodes, service, debian_mpi):
-    submit_mpi(nodes, WAITS, debian_mpi)
+def test_the_rank_that_failed_is_named_and_all_others_end(nodes, service, mpi_and_python):
+    submit_mpi(nodes, WAITS, mpi_and_python)
     wait_for_ranks(service)
     nodes.let_go("run1.1-1")
     first = both_ended(service)[0]
@@ -87,8 +102,8 @@ def test_the_rank_that_failed_is_named_and_all_others_end(nodes, service, debian
     assert nodes.containers() == []
 
 
-def test_a_cancel_ends_the_containers_of_all_nodes(nodes, service, debian_mpi):
-    ticket = submit_mpi(nodes, WAITS, debian_mpi)
+def test_a_cancel_ends_the_containers_of_all_nodes(nodes, service, mpi_and_python):
+    ticket = submit_mpi(nodes, WAITS, mpi_and_python)
     wait_for_ranks(service)
     nodes.engine.cancel(ticket, grace=timedelta(seconds=1))
     assert [report["outcome"] for report in both_ended(service)] == ["canceled", "canceled"]
@@ -96,7 +111,7 @@ def test_a_cancel_ends_the_containers_of_all_nodes(nodes, service, debian_mpi):
 
 
 def test_an_image_without_open_mpi_is_told_what_to_install(nodes, service, debian):
-    submit_mpi(nodes, TELLS_RANK, debian)
+    submit_mpi(nodes, TELLS_RANK, ImageSpec(base=debian))
     first = both_ended(service)[0]
     assert first["outcome"] == "failed"
     assert "apt-get install -y openmpi-bin" in first["error"]["message"]
