@@ -214,6 +214,8 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
         ("tensorflow-gpu", True, "tensorflow[and-cuda]"),
         ("tensorflow_gpu==1.13.1", False, "tensorflow==1.13.1"),
         ("tensorflow-gpu==2.16.*", True, "tensorflow[and-cuda]==2.16.*"),
+        ("cntk-gpu==2.6", False, "cntk==2.6"),
+        ("onnxruntime-gpu", False, "onnxruntime"),
         ("sklearn", False, "scikit-learn"),
         ("sklearn==0.0", False, "scikit-learn"),
         ("pytorch==1.4.0", False, "torch==1.4.0"),
@@ -224,6 +226,11 @@ def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_pr
     spec = plan_environment(_definition(pip=[package]), gpu_present=gpu_present)
     assert spec.requirements[0] == requirement
     assert any(f"'{package}' is installed as '{requirement}'" in note for note in spec.notes)
+
+
+def test_a_package_for_gpus_stays_where_there_is_one():
+    spec = plan_environment(_definition(pip=["cntk-gpu==2.6"]), gpu_present=True)
+    assert spec.requirements[0] == "cntk-gpu==2.6"
 
 
 def test_an_own_environment_without_a_version_gets_that_of_the_estimator():

@@ -7,6 +7,8 @@ from runyard.planning.packages import NAME, Wishes, has_version, requirement_nam
 
 # What the index keeps under these names only says which name is the right one.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
+# Those that cannot be imported without the driver of a GPU.
+WITHOUT_GPU = {"cntk-gpu": "cntk", "onnxruntime-gpu": "onnxruntime", "tensorflow-gpu": "tensorflow"}
 MPI4PY_BEFORE_OPEN_MPI_4 = re.compile(r"mpi4py *== *3\.0\.[0-2]")
 TENSORFLOW_RELEASE = re.compile(r"== *(\d+)\.(\d+)")
 FIRST_WITH_CUDA_EXTRA = (2, 14)
@@ -46,8 +48,8 @@ def _living(line: str, gpu_present: bool) -> str:
         return RIGHT_NAMES[name] + ("" if name in WITHOUT_OWN_VERSIONS else _after_name(line))
     if name == "tensorflow-gpu" and not has_version(line):
         return ("tensorflow[and-cuda]" if gpu_present else "tensorflow-cpu") + _after_name(line)
-    if name == "tensorflow-gpu" and not gpu_present:
-        return "tensorflow" + _after_name(line)
+    if name in WITHOUT_GPU and not gpu_present:
+        return WITHOUT_GPU[name] + _after_name(line)
     if name == "tensorflow-gpu" and _is_after_tensorflow_gpu(line):
         return "tensorflow[and-cuda]" + _after_name(line)
     if MPI4PY_BEFORE_OPEN_MPI_4.fullmatch(line):
@@ -72,5 +74,5 @@ def _reason(line: str) -> str:
         return ""
     if requirement_name(line) == "mpi4py":
         return ", the release of that series that can be built against today's MPI"
-    goes_on = not has_version(line) or _is_after_tensorflow_gpu(line)
+    goes_on = requirement_name(line) == "tensorflow-gpu" and (not has_version(line) or _is_after_tensorflow_gpu(line))
     return ", the name under which it goes on" if goes_on else ": there is no GPU here"
