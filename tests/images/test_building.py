@@ -170,11 +170,17 @@ def test_an_image_can_be_used_as_it_is(image_home: ImageHome, debian_python: str
     assert image_home.environments.find(spec) == built
 
 
+def test_python3_of_an_image_stands_in_for_a_python_that_it_lacks(image_home: ImageHome, debian_python: str) -> None:
+    built = image_home.ensure(EnvironmentSpec(user_managed=True, image=ImageSpec(base=debian_python)))
+    assert str(built.python) == "/usr/bin/python3"
+
+
 def test_an_image_that_is_used_as_it_is_must_have_the_interpreter(image_home: ImageHome, debian: str) -> None:
     spec = EnvironmentSpec(user_managed=True, image=ImageSpec(base=debian, interpreter="/opt/python/bin/python"))
     with pytest.raises(EnvironmentFailed, match=r"no interpreter '/opt/python/bin/python'") as failed:
         image_home.ensure(spec)
     assert failed.value.facts["cause"] == Cause.NO_PYTHON
+    assert failed.value.problem.endswith(".")
     assert "interpreter_path" in failed.value.hint
 
 

@@ -64,7 +64,7 @@ class Refused(EnvironmentFailed):
     def __init__(self, asked: str, status: int, said: str, hint: str = "") -> None:
         cause = cause_of(said, Cause.ENGINE_FAILED)
         super().__init__(
-            f"The container engine refused {asked}: {_sentence(said)}",
+            f"The container engine refused {asked}: {sentence(said)}",
             hint=hint or next_step(cause),
             cause=cause,
             said=quoted(said),
@@ -84,7 +84,7 @@ def quoted(said: str) -> str:
     return said.strip()[-QUOTED:]
 
 
-def _sentence(said: str) -> str:
+def sentence(said: str) -> str:
     """With a full stop: the next step follows."""
     words = quoted(said)
     return words if words.endswith((".", "!", "?")) else f"{words}."
@@ -98,7 +98,7 @@ def engine_gone(address: str, asked: str, error: Exception) -> EnvironmentFailed
     """No answer, or one that broke off."""
     said = str(error) or type(error).__name__
     return EnvironmentFailed(
-        f"The container engine at {address} does not answer ({asked}): {_sentence(said)}",
+        f"The container engine at {address} does not answer ({asked}): {sentence(said)}",
         hint=next_step(Cause.ENGINE_FAILED),
         cause=Cause.ENGINE_FAILED,
         said=said,
@@ -126,7 +126,7 @@ def pull_failed(reference: str, said: str, *, with_credentials: bool) -> Environ
         Cause.DISK_FULL: f"The disk filled while image {reference!r} was pulled.",
     }.get(cause, f"The registry failed while image {reference!r} was pulled.")
     return EnvironmentFailed(
-        f"{problem} The container engine says: {_sentence(said)}", hint=next_step(cause), cause=cause, said=quoted(said)
+        f"{problem} The container engine says: {sentence(said)}", hint=next_step(cause), cause=cause, said=quoted(said)
     )
 
 
@@ -136,7 +136,7 @@ def build_failed(said: str) -> EnvironmentFailed:
     if re.search(r"returned a non-zero code|while running runtime: exit status|COPY failed|ADD failed", said):
         cause = Cause.DISK_FULL if cause is Cause.DISK_FULL else Cause.DOCKERFILE_FAILED
     return EnvironmentFailed(
-        f"The Dockerfile could not be built. The container engine says: {_sentence(said)}",
+        f"The Dockerfile could not be built. The container engine says: {sentence(said)}",
         hint=next_step(cause),
         cause=cause,
         said=quoted(said),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from runyard.containers.containers import ContainerSpec
 from runyard.containers.engine import Engine
+from runyard.containers.failures import Refused, sentence
 from runyard.containers.images import ImageFacts
 from runyard.environments.compiled import Bring
 from runyard.environments.images.bases import Bases, digest_of
@@ -62,26 +63,35 @@ class ImageBuild:
 
     def _as_it_is(self, base: ImageFacts) -> BuiltEnvironment:
         """The user's own image, with the interpreter that it has."""
-        heard: list[str] = []
-        command = (self.wanted.interpreter or "python", "-c", TELL)
-        spec = ContainerSpec(base.id, command=command, working_folder="/")
-        try:
-            ended = self.engine.containers.run(spec, heard.append).exit
-        except EnvironmentFailed as failure:
-            raise self._no_python(str(failure.facts.get("said", failure.problem))) from failure
-        python, _, version = heard[-1].rpartition(" ") if heard and not ended.status else ("", "", "")
-        if not python:
-            raise self._no_python(" ".join(heard[-5:]) or ended.error)
+        python, version = self._own_python(base)
         self.say(f"The image is used as it is, with its Python {version} at {python}.")
         name = self.naming.environment(self.folder.key)
         self.engine.images.tag(base.id, name)
         lock = Lock("", python=version, base=digest_of(base))
         return self._finished(base, base, name, python, lock, {}, image=base)
 
-    def _no_python(self, said: str) -> EnvironmentFailed:
+    def _own_python(self, base: ImageFacts) -> tuple[str, str]:
+        """Path and version of the interpreter that the user names; of `python3` where `python` is not there: Debian's
+        and Ubuntu's images have no other."""
         asked = self.wanted.interpreter or "python"
+        said = ""
+        for name in (asked, "python3") if asked == "python" else (asked,):
+            heard: list[str] = []
+            spec = ContainerSpec(base.id, command=(name, "-c", TELL), working_folder="/")
+            try:
+                ended = self.engine.containers.run(spec, heard.append).exit
+            except Refused as refused:
+                said = said or refused.said
+                continue
+            if heard and not ended.status:
+                python, _, version = heard[-1].rpartition(" ")
+                return python, version
+            said = said or " ".join(heard[-5:]) or ended.error
+        raise self._no_python(asked, said)
+
+    def _no_python(self, asked: str, said: str) -> EnvironmentFailed:
         return EnvironmentFailed(
-            f"The image has no interpreter {asked!r} that starts. The container engine says: {said}",
+            f"The image has no interpreter {asked!r} that starts. The container engine says: {sentence(said)}",
             hint="Set python.interpreter_path to the path of a Python in the image, or user_managed_dependencies to "
             "False: then one is put into it.",
             cause=Cause.NO_PYTHON,
