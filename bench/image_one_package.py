@@ -83,6 +83,6 @@ def _by_docker(context: Path, empty: BuiltEnvironment, steps: Callable[[str], Se
         installs = [f"RUN /environment/bin/pip install {' '.join(requirements)}" for requirements in steps(tqdm)]
         (context / "Dockerfile").write_text("\n".join([*head, *installs, ""]), encoding="utf-8")
         variables = {**os.environ, "DOCKER_BUILDKIT": "0"}
-        subprocess.run(command, check=True, env=variables, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, env=variables, capture_output=True)
 
     return _next_version(build)
