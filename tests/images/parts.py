@@ -1,5 +1,6 @@
 """Parts of runs in images, on nodes of this machine, with a service that only remembers."""
 
+import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -55,6 +56,12 @@ class Nodes:
     def containers(self) -> list[str]:
         """Names of all there are of this home, running or not."""
         return [one.name for one in self.docker.containers.with_labels({"runyard.home": str(self.home)})]
+
+    def await_gone(self, part: str) -> None:
+        """Its supervisor has left, and its folder with it."""
+        deadline = time.monotonic() + SOON
+        while AttemptFolder(self.home, part).root.exists():
+            assert time.monotonic() < deadline
 
     def ended(self, **which) -> dict:
         """How the part ended, of which no container is left by then."""

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,33 @@ def test_a_killed_agent_harms_no_run(nodes, service, home):
     assert nodes.ended()["outcome"] == "completed"
     assert service.files["outputs/end"] == b"x"
     assert nodes.containers() == []
+
+
+def wait_for_mark(home) -> None:
+    """The moment before the engine is asked to make the container."""
+    deadline = time.monotonic() + 60
+    while not marks_in(home):
+        assert time.monotonic() < deadline
+
+
+def test_a_cancel_while_the_container_is_being_made_leaves_nothing(nodes, home):
+    ticket = nodes.submit(WAITS)
+    wait_for_mark(home)
+    nodes.engine.cancel(ticket, grace=timedelta(seconds=1))
+    assert nodes.ended()["outcome"] == "canceled"
+    nodes.await_gone("run1.1")
+    assert nodes.containers() == []
+    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
+
+
+def test_a_supervisor_killed_while_the_container_is_being_made_leaves_nothing(nodes, home):
+    nodes.submit(WAITS)
+    wait_for_mark(home)
+    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    assert nodes.ended()["outcome"] == "failed"
+    nodes.await_gone("run1.1")
+    assert nodes.containers() == []
+    assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
 
 
 @pytest.mark.parametrize("end", ["kill", "remove"])

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.model.images import ContainerWish, VolumeWish
+from runyard.model.images import ContainerWish, ImageSpec, VolumeWish
+from runyard.model.plan import EnvironmentSpec
 from runyard.node.processes import carrying
 from tests.images.parts import fixtures
 from tests.node.conftest import a_rank, driver_log, rank_log
@@ -210,3 +211,21 @@ def test_an_interpreter_that_is_not_in_the_image_is_named(nodes):
     assert ended["outcome"] == "failed"
     assert "/opt/none/bin/python" in ended["error"]["message"]
     assert nodes.containers() == []
+
+
+def test_a_node_that_shares_no_files_runs_it_the_same_way(nodes, service):
+    nodes.submit("open('outputs/a', 'w').write('x'); print('here')", shares_files=False)
+    assert nodes.ended()["outcome"] == "completed"
+    assert "here" in driver_log(service)
+    assert service.files["outputs/a"] == b"x"
+    assert service.adopts == []
+
+
+def test_a_node_that_shares_no_files_has_the_service_keep_the_lock_of_an_image(nodes, service):
+    wished = EnvironmentSpec(python="3.11", image=ImageSpec(base=nodes.image))
+    nodes.submit("import sys; print(sys.executable)", shares_files=False, environment=wished)
+    ended = nodes.ended()
+    assert ended["outcome"] == "completed", ended
+    assert driver_log(service).startswith("/azureml-envs/")
+    (kept,) = service.environments.values()
+    assert "# base: sha256:" in kept["lock"]

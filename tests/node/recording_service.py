@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from runyard.errors import AttemptOver, BlobsMissing, RunyardError, to_wire
+from runyard.errors import AttemptOver, BlobsMissing, NotFound, RunyardError, to_wire
 from runyard.model.data import DataForAttempt, NetworkRules
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId
@@ -35,6 +35,7 @@ class RecordingService:
         self.stores_are_away = False
         self.outputs: list[dict] = []
         self.package_settings: dict = {}
+        self.environments: dict[str, dict] = {}
         self.largest_body = 0
         self.answers_cancel = False
         self.is_over = False
@@ -132,6 +133,12 @@ class RecordingService:
                 return 200, {name: len(content) for name, content in self.logs.items()}
             case "GET", ["runs", _, "journals"]:
                 return 200, {name: len(content) for name, content in self.journals.items()}
+            case "GET", ["attempts", _, "environment"]:
+                kept = self.environments.get(query["key"])
+                return (200, kept) if kept is not None else (404, to_wire(NotFound("No node has made it.")))
+            case "POST", ["attempts", _, "environment"]:
+                self.environments[json.loads(body)["key"]] = json.loads(body)
+                return 200, {}
             case "GET", ["attempts", _, "packages"]:
                 return 200, {"settings": self.package_settings, "registries": {}}
             case "POST", ["runs", _, "logs", *path]:
