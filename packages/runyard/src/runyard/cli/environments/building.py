@@ -2,6 +2,7 @@
 
 import sys
 from codecs import getincrementaldecoder
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -44,10 +45,8 @@ def build(
       runyard environments build --conda-file conda.yml
       runyard environments build --image debian:12 --requirements requirements.txt
     """
-    body = {
-        **_wanted(workspace, environment, conda_file, requirements, image, dockerfile),
-        "force": force,
-    }
+    choice = _Choice(environment, conda_file, requirements, image, dockerfile)
+    body = {**choice.to_wire(workspace), "force": force}
     service = connect()
     builds = f"/workspaces/{quoted(service.workspace(workspace))}/builds"
     began = monotonic()
@@ -60,56 +59,54 @@ def build(
         raise typer.Exit(Exit.NO)
 
 
-def _wanted(
-    workspace: str | None,
-    name: str | None,
-    conda_file: Path | None,
-    requirements: Path | None,
-    image: str | None,
-    dockerfile: Path | None,
-) -> dict[str, Any]:
-    """The environment as the SDK would send it, checked as the SDK checks it."""
-    from azureml.core import Environment
-    from runyard.cli.v1 import opened_workspace
-    from runyard_sdk.submitter import submitter_facts
+@dataclass(frozen=True)
+class _Choice:
+    """What the command line says is to be built."""
 
-    _check_choice(name, conda_file, requirements, image, dockerfile)
-    packages = {
-        "conda_specification": str(conda_file) if conda_file else None,
-        "pip_requirements": str(requirements) if requirements else None,
-    }
-    with opened_workspace(workspace) as opened:
-        if name:
-            named, _, version = name.partition(":")
-            wanted = Environment.get(opened, named, version or None)
-        elif image:
-            wanted = Environment.from_docker_image("built", image, **packages)
-        elif dockerfile:
-            wanted = Environment.from_dockerfile("built", str(dockerfile), **packages)
-        elif conda_file:
-            wanted = Environment.from_conda_specification("built", str(conda_file))
-        else:
-            wanted = Environment.from_pip_requirements("built", str(requirements))
-        definition = wanted._to_object()
-    context = (definition["docker"].get("buildContext") or {}).get("files") or []
-    return {"environment": definition, "files": context, "submitter": submitter_facts()}
+    name: str | None
+    conda_file: Path | None
+    requirements: Path | None
+    image: str | None
+    dockerfile: Path | None
 
+    def to_wire(self, workspace: str | None) -> dict[str, Any]:
+        """The environment as the SDK would send it, checked as the SDK checks it."""
+        from runyard.cli.v1 import opened_workspace
+        from runyard_sdk.submitter import submitter_facts
 
-def _check_choice(
-    name: str | None, conda_file: Path | None, requirements: Path | None, image: str | None, dockerfile: Path | None
-) -> None:
-    if name and any((conda_file, requirements, image, dockerfile)):
-        raise Refusal("A NAME stands alone: the others say what to build in its place.", exit_code=Exit.USAGE)
-    if conda_file and requirements:
-        raise Refusal("--conda-file and --requirements exclude one another.", exit_code=Exit.USAGE)
-    if image and dockerfile:
-        raise Refusal("--image and --dockerfile exclude one another.", exit_code=Exit.USAGE)
-    if not any((name, conda_file, requirements, image, dockerfile)):
-        raise Refusal(
-            "Nothing says what to build.",
-            hint="Give a NAME, --conda-file, --requirements, --image or --dockerfile.",
-            exit_code=Exit.USAGE,
-        )
+        self._check()
+        with opened_workspace(workspace) as opened:
+            definition = self._environment(opened)._to_object()
+        context = (definition["docker"].get("buildContext") or {}).get("files") or []
+        return {"environment": definition, "files": context, "submitter": submitter_facts()}
+
+    def _environment(self, workspace: Any) -> Any:
+        from azureml.core import Environment
+
+        conda, pip = (str(file) if file else None for file in (self.conda_file, self.requirements))
+        if self.name:
+            named, _, version = self.name.partition(":")
+            return Environment.get(workspace, named, version or None)
+        if self.image:
+            return Environment.from_docker_image("built", self.image, None, conda, pip)
+        if self.dockerfile:
+            return Environment.from_dockerfile("built", str(self.dockerfile), conda, pip)
+        if conda:
+            return Environment.from_conda_specification("built", conda)
+        return Environment.from_pip_requirements("built", pip)
+
+    def _check(self) -> None:
+        packages = (self.conda_file, self.requirements)
+        images = (self.image, self.dockerfile)
+        if self.name and any((*packages, *images)):
+            raise Refusal("A NAME stands alone: the others say what to build in its place.", exit_code=Exit.USAGE)
+        if all(packages):
+            raise Refusal("--conda-file and --requirements exclude one another.", exit_code=Exit.USAGE)
+        if all(images):
+            raise Refusal("--image and --dockerfile exclude one another.", exit_code=Exit.USAGE)
+        if not any((self.name, *packages, *images)):
+            hint = "Give a NAME, --conda-file, --requirements, --image or --dockerfile."
+            raise Refusal("Nothing says what to build.", hint=hint, exit_code=Exit.USAGE)
 
 
 def _follow(service: Service, builds: str, record: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
