@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from runyard.environments.conda.channels import Channels, without_login
 from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.environments.sources import Sources
 from runyard.environments.uv import MadeElsewhere, UvEnvironments
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
@@ -199,6 +201,16 @@ def test_the_workspaces_address_of_a_channel_is_taken_and_its_password_shown_to_
     assert again.lock == built.lock
     assert "s3cret" not in built.lock + "".join(log)
     assert subprocess.run(["grep", "-rlI", "s3cret", str(tmp_path)], capture_output=True, text=True).stdout == ""
+
+
+def test_a_token_in_a_channels_path_is_a_login_that_locks_do_not_hold():
+    settings = PackageSettings(conda_channels={"ours": "https://conda.example/t/s3cret/ours"})
+    channels = Channels.of(CondaSpec(packages=("demo",), channels=("ours",)), Sources({}, settings))
+    assert channels.have_logins
+    package = "https://conda.example/t/s3cret/ours/noarch/demo-1.0-0.conda"
+    locked = without_login(package)
+    assert locked == "https://conda.example/ours/noarch/demo-1.0-0.conda"
+    assert channels.with_login(locked) == package
 
 
 def test_a_channel_that_refuses_the_password_is_told_apart(root, with_conda, channel, tmp_path):

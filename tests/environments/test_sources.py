@@ -81,6 +81,14 @@ def test_an_image_build_is_told_of_no_password(nobody):
     assert sources.withheld == ("https://me:****@index.example/simple",)
 
 
+@pytest.mark.parametrize("address", ["https://TOKEN@index.example/simple", "https://index.example/simple?token=TOKEN"])
+def test_a_token_alone_is_a_password_too(nobody, address):
+    sources = Sources(nobody, PackageSettings(index_url=address))
+    assert "TOKEN" not in str(sources.build_args())
+    assert sources.withheld == (address.replace("TOKEN", "****"),)
+    assert sources.key == Sources(nobody, PackageSettings(index_url=address.replace("TOKEN", "ROTATED"))).key
+
+
 def test_folders_of_this_machine_are_known(nobody):
     settings = PackageSettings(index_url="file:///mirror/a%20b", find_links=("/wheels", "https://w.example/torch"))
     assert Sources(nobody, settings).folders == (Path("/mirror/a b"), Path("/wheels"))

@@ -11,7 +11,7 @@ import pytest
 from runyard.containers.contents import bases_of, build_context
 from runyard.containers.creating import ContainerSpec, creation
 from runyard.containers.engine import Engine
-from runyard.containers.failures import cause_of
+from runyard.containers.failures import build_failed, cause_of
 from runyard.containers.finding import engine_or_none, find_engine, usual_sockets
 from runyard.containers.images import checked_reference
 from runyard.containers.registries import RegistryCredentials, headers_for_builds, registry_of, split_tag
@@ -168,3 +168,13 @@ def test_without_an_engine_the_error_names_the_ways_to_get_one(tmp_path: Path, m
 def test_the_usual_sockets_are_of_docker_before_podman() -> None:
     names = [path.name for path in usual_sockets({"XDG_RUNTIME_DIR": "/run/user/7", "HOME": "/home/me"})]
     assert names == ["docker.sock"] * 3 + ["podman.sock"] * 2
+
+
+def test_what_an_engine_says_shows_no_password() -> None:
+    words = "Step 2/2 : RUN pip install -i https://TOKEN@index.example/simple demo"
+    said: list[str] = []
+    lines = Lines(said.append)
+    lines.write(f"{words}\n")
+    assert said == [words.replace("TOKEN", "****")]
+    failed = build_failed(f"{words} returned a non-zero code: 1")
+    assert "TOKEN" not in f"{failed} {failed.facts}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
+from runyard.planning.passwords import hidden
 
 QUOTED = 2000
 """Characters of an engine's words that an error repeats."""
@@ -81,7 +82,7 @@ def cause_of(said: str, otherwise: Cause) -> Cause:
 
 
 def quoted(said: str) -> str:
-    return said.strip()[-QUOTED:]
+    return hidden(said).strip()[-QUOTED:]
 
 
 def sentence(said: str) -> str:

@@ -1,4 +1,5 @@
-"""An engine's words, as the lines of a log that stays of a bearable size whatever a build prints."""
+"""An engine's words, as the lines of a log that stays of a bearable size whatever a build prints, and holds no
+password of an address."""
 
 import json
 import re
@@ -6,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from typing import Any
+
+from runyard.planning.passwords import hidden
 
 Say = Callable[[str], None]
 LONGEST_LINE = 4096
@@ -37,9 +40,9 @@ class Lines:
         if self._begun:
             self._line(self._begun)
             self._begun = ""
-        hidden = self._unsaid - len(self._last)
-        if hidden > 0:
-            self._say(f"[{hidden} lines are left out here]")
+        left_out = self._unsaid - len(self._last)
+        if left_out > 0:
+            self._say(f"[{left_out} lines are left out here]")
         while self._last:
             self._say(self._last.popleft())
 
@@ -51,7 +54,7 @@ class Lines:
         return line
 
     def _line(self, line: str) -> None:
-        shown = _COLOURS.sub("", line).rstrip("\r")
+        shown = hidden(_COLOURS.sub("", line).rstrip("\r"))
         if self._left > 0:
             self._left -= len(shown) + 1
             self._say(shown)
@@ -87,4 +90,4 @@ class PullProgress:
         step = (str(event.get("id", "")), str(event.get("status") or event.get("stream") or "").strip())
         if step[1] and step not in self._said:
             self._said.add(step)
-            self._say(": ".join(part for part in step if part))
+            self._say(hidden(": ".join(part for part in step if part)))

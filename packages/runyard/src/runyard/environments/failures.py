@@ -3,11 +3,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runyard.environments.catalogue import FREE_SPACE, diagnosed
-from runyard.environments.passwords import hidden
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import normal, requirement_name
+from runyard.planning.passwords import hidden
 
 QUOTED_LINES = 40
 QUOTED_CHARACTERS = 1000

@@ -8,12 +8,12 @@ from pathlib import Path
 from runyard.environments.failures import failed
 from runyard.environments.indexes import uv_options, uv_variables
 from runyard.environments.interpreters import Interpreter
-from runyard.environments.passwords import hidden, shown
 from runyard.environments.programs import RunProgram, Say, run_saying
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.packages import requirement_name
+from runyard.planning.passwords import hidden, shown
 
 EXACT = re.compile(r"[\w.-]+==[\w.!+]+")
 

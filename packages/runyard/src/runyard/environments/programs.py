@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from runyard.environments.passwords import hidden
+from runyard.planning.passwords import hidden
 
 Say = Callable[[str], None]
 LONGEST_LINE = 4096

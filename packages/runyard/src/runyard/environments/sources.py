@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from runyard.environments.indexes import ALL_INDEXES, WORKSPACE_INDEX, pip_settings
-from runyard.environments.passwords import SECRET, hidden
 from runyard.model.package_settings import NEVER, PackageSettings
+from runyard.planning.passwords import has_secret, hidden
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "CONDA_SSL_VERIFY")
 PROXY_VARIABLES = (
@@ -53,7 +53,7 @@ class Sources:
         chosen = self._chosen()
         channels = [f"{name} {address}" for name, address in sorted(self.settings.conda_channels.items())]
         chosen |= {"conda-channels": channels, "conda": [self.settings.conda] if self.settings.conda == NEVER else []}
-        told = {kind: [_without_password(place) for place in places] for kind, places in chosen.items() if places}
+        told = {kind: [hidden(place).rstrip("/") for place in places] for kind, places in chosen.items() if places}
         if not told:
             return ""
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
@@ -68,7 +68,7 @@ class Sources:
     def withheld(self) -> tuple[str, ...]:
         """The addresses that an image build is not told of, since its history would keep their passwords."""
         places = [place for places in self._chosen().values() for place in places]
-        return tuple(hidden(place) for place in places if hidden(place) != place)
+        return tuple(hidden(place) for place in places if has_secret(place))
 
     def in_effect(self, certificates: str = "") -> dict[str, str]:
         """The variables for uv, pip and conda alike, where `certificates` is the path of the bundle they trust."""
@@ -115,7 +115,7 @@ class Sources:
         names = [name for names in INDEX_VARIABLES.values() for name in names]
         names += ["PIP_TRUSTED_HOST", "UV_INSECURE_HOST", "UV_INDEX_STRATEGY", *PROXY_VARIABLES]
         names += CERTIFICATE_VARIABLES if certificates else ()
-        return {name: effective[name] for name in names if effective.get(name) and not SECRET.search(effective[name])}
+        return {name: effective[name] for name in names if effective.get(name) and not has_secret(effective[name])}
 
     def _chosen(self, files: Mapping[str, str] | None = None) -> dict[str, list[str]]:
         """The places of each kind in their order; `files` are settings that the submitter's variables go before."""
@@ -154,10 +154,6 @@ class Sources:
             places = chosen["find-links"]
             told |= {"PIP_FIND_LINKS": " ".join(places), "UV_FIND_LINKS": ",".join(places)}
         return told
-
-
-def _without_password(place: str) -> str:
-    return SECRET.sub(r"\g<scheme>\g<user>@", place).rstrip("/")
 
 
 def _folder(place: str) -> Path | None:

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from runyard.errors import InvalidArgument, Json
 from runyard.model.package_settings import AUTO, NEVER, REFUSE, VIRTUAL_ENVIRONMENT, PackageSettings
+from runyard.planning.passwords import hidden
 
 MOST_ENTRIES, LONGEST_ADDRESS, LARGEST_BUNDLE = 100, 4096, 1024 * 1024
-_PASSWORD = re.compile(r"(?<=://)([^/@\s]*)@")
 _HOST = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?")
 _CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
@@ -38,10 +38,10 @@ def shown_settings(settings: PackageSettings) -> PackageSettings:
     """Passwords in addresses as ****."""
     return replace(
         settings,
-        index_url=_hidden(settings.index_url),
-        extra_index_urls=tuple(map(_hidden, settings.extra_index_urls)),
-        find_links=tuple(map(_hidden, settings.find_links)),
-        conda_channels={name: _hidden(address) for name, address in settings.conda_channels.items()},
+        index_url=hidden(settings.index_url),
+        extra_index_urls=tuple(map(hidden, settings.extra_index_urls)),
+        find_links=tuple(map(hidden, settings.find_links)),
+        conda_channels={name: hidden(address) for name, address in settings.conda_channels.items()},
     )
 
 
@@ -56,10 +56,6 @@ def settings_from_json(body: Mapping[str, Any]) -> PackageSettings:
         name: tuple(value) if isinstance(value, list) else value for name, value in body.items() if name in known
     }
     return replace(PackageSettings(), **given)
-
-
-def _hidden(address: str) -> str:
-    return _PASSWORD.sub(lambda found: f"{found[1].partition(':')[0]}:****@" if ":" in found[1] else "****@", address)
 
 
 def _with_passwords(given: Any, shown: Any, kept: Any) -> Any:
@@ -98,7 +94,7 @@ def _address(name: str, value: Any) -> str:
     except ValueError:
         is_right = False
     if text and not is_right:
-        raise _wrong(name, _hidden(text), "an address such as https://packages.example/simple")
+        raise _wrong(name, hidden(text), "an address such as https://packages.example/simple")
     return text
 
 

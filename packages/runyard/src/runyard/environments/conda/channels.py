@@ -1,13 +1,16 @@
 """Where conda packages come from: the user's channels, with the workspace's addresses in their place."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from runyard.environments.sources import Sources
 from runyard.model.plan import CondaSpec
+from runyard.planning.passwords import has_secret
 
 USUAL = ("conda-forge",)
+TOKEN = re.compile(r"^/t/[^/]+(?=/)")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Channels:
         names, addresses, renamed = list[str](), dict[str, str](), dict[str, str]()
         for asked in [*(conda.channels or USUAL), *filter(None, map(_channel_of, conda.packages))]:
             address = sources.settings.conda_channels.get(asked, asked).rstrip("/")
-            if "://" not in address or (address == asked and not urlsplit(address).username):
+            if "://" not in address or (address == asked and not has_secret(address)):
                 names.append(address)
                 continue
             parent, _, name = address.rpartition("/")
@@ -36,7 +39,7 @@ class Channels:
 
     @property
     def have_logins(self) -> bool:
-        return any(urlsplit(address).username for address in self.addresses.values())
+        return any(has_secret(f"{address}/") for address in self.addresses.values())
 
     def configuration(self) -> Mapping[str, object]:
         return {"custom_channels": dict(self.addresses)} if self.addresses else {}
@@ -56,8 +59,9 @@ class Channels:
 
 
 def without_login(url: str) -> str:
+    """Without user and password, and without conda's own kind of token."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], path=TOKEN.sub("", parts.path)))
 
 
 def _channel_of(line: str) -> str:

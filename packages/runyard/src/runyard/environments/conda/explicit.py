@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from runyard.environments.conda.channels import without_login
-from runyard.environments.passwords import SECRET
+from runyard.planning.passwords import has_secret, without_logins
 
 HEADER = "@EXPLICIT"
 PACKAGE = re.compile(r"[a-z]+://\S+\.(?:tar\.bz2|conda)#[0-9a-f]{32}")
-TOKEN = re.compile(r"/t/[^/]+(?=/)")
 
 
 def is_explicit(lock: str) -> bool:
@@ -46,8 +45,8 @@ def locked(prefix: Path) -> str:
 def forget_logins(prefix: Path) -> None:
     """Take the passwords out of what conda has noted about where the packages came from."""
     for file in (prefix / "conda-meta").iterdir():
-        if file.is_file() and SECRET.search(text := file.read_text(encoding="utf-8", errors="surrogateescape")):
-            file.write_text(SECRET.sub(r"\g<scheme>", text), encoding="utf-8", errors="surrogateescape")
+        if file.is_file() and has_secret(text := file.read_text(encoding="utf-8", errors="surrogateescape")):
+            file.write_text(without_logins(text), encoding="utf-8", errors="surrogateescape")
 
 
 def _records(prefix: Path) -> dict[str, Mapping[str, Any]]:
@@ -70,5 +69,4 @@ def _needs(record: Mapping[str, Any]) -> set[str]:
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    url = TOKEN.sub("", without_login(str(record["url"])))
-    return f"{url}#{record['md5']}"
+    return f"{without_login(str(record['url']))}#{record['md5']}"

@@ -5,10 +5,10 @@ import signal
 from collections.abc import Sequence
 
 from runyard.environments.catalogue import FREE_SPACE
-from runyard.environments.passwords import hidden
 from runyard.environments.programs import Spoken
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
+from runyard.planning.passwords import hidden
 
 QUOTED_LINES = 30
 SIGNS: tuple[tuple[Cause, re.Pattern[str]], ...] = (
