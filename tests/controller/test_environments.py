@@ -7,7 +7,7 @@ import pytest
 
 from runyard.model.runs import RunId, RunStatus
 from runyard.stores.sql import open_stores
-from runyard.testing.records import a_run
+from runyard.testing.records import a_run, a_workspace
 from tests.controller.scripted import Stage
 
 
@@ -18,7 +18,15 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     stores.close()
 
 
-def submitted(stage: Stage, run_id: str = "r1", *, is_build: bool = False, **docker: object) -> str:
+def submitted(
+    stage: Stage,
+    run_id: str = "r1",
+    *,
+    is_build: bool = False,
+    workspace: str = "vision",
+    submitter: dict[str, str] | None = None,
+    **docker: object,
+) -> str:
     """The attempt that prepares it: its environment is in no cache."""
     definition = {
         "target": "local",
@@ -27,10 +35,13 @@ def submitted(stage: Stage, run_id: str = "r1", *, is_build: bool = False, **doc
             "python": {"condaDependencies": {"dependencies": ["python=3.11", {"pip": ["numpy"]}]}},
             "docker": docker,
         },
-        "runyard": {"build": {"force": False}} if is_build else {},
+        "runyard": {
+            "submitter": {"variables": submitter or {}},
+            **({"build": {"force": False}} if is_build else {}),
+        },
     }
     stage.stores.runs.create(
-        a_run(run_id, target="local", status=RunStatus.NOT_STARTED, definition=definition, workspace="vision")
+        a_run(run_id, target="local", status=RunStatus.NOT_STARTED, definition=definition, workspace=workspace)
     )
     stage.controller.advance(RunId(run_id))
     assert stage.get(run_id).status is RunStatus.PREPARING
@@ -42,6 +53,12 @@ def herd(stage: Stage, count: int = 20) -> list[str]:
     names = [f"run{number}" for number in range(count)]
     assert [bool(submitted(stage, name)) for name in names] == [True] + [False] * (count - 1)
     return names
+
+
+def failed(stage: Stage, run_id: str, cause: str) -> None:
+    error = {"code": "UserError", "message": "demo is nowhere.", "cause": cause, "said": "the tool's own line"}
+    stage.controller.report(stage.get(run_id).ticket, {"state": "ended", "outcome": "failed", "error": error})
+    stage.controller.advance(RunId(run_id))
 
 
 def prepared(stage: Stage, attempt: str, lock: str = "numpy==1.26.0\n") -> None:
@@ -126,6 +143,35 @@ class TestHerd:
         stage.controller.sweep()
         assert [bool(stage.get(name).ticket) for name in ("run1", "run2")] == [True, False]
         assert "run1" in stage.get("run2").message
+
+    def test_all_fail_at_once_with_what_another_try_would_not_mend(self, stage):
+        names = herd(stage)
+        failed(stage, "run0", "no_such_package")
+        assert {stage.get(name).status for name in names} == {RunStatus.FAILED}
+        told = stage.get("run19").error["error"]
+        assert told["messageParameters"] == {"cause": "no_such_package", "said": "the tool's own line"}
+        assert told["code"] == "UserError"
+        assert "run0" in told["message"]
+        assert "demo is nowhere" in told["message"]
+        assert [plan.kind for plan in stage.engine.plans.values()] == ["prepare"]
+
+    @pytest.mark.parametrize("cause", ["network", "disk_full", "killed", "wrong_credentials"])
+    def test_one_tries_again_at_once_where_that_may_help(self, stage, cause):
+        names = herd(stage, 3)
+        failed(stage, "run0", cause)
+        assert [bool(stage.get(name).ticket) for name in names[1:]] == [True, False]
+        assert stage.get("run2").message == "Waiting for run run1, which builds the same environment."
+
+    def test_a_run_that_comes_after_the_failure_tries_for_itself(self, stage):
+        herd(stage, 2)
+        failed(stage, "run0", "conflict")
+        assert submitted(stage, "later")
+
+    def test_what_fails_in_one_workspace_or_for_one_submitter_says_nothing_of_others(self, stage):
+        assert submitted(stage, "mine")
+        assert submitted(stage, "theirs", submitter={"PATH": "/opt/theirs/bin"})
+        stage.stores.assets.create_workspace(a_workspace(name="other"))
+        assert submitted(stage, "elsewhere", workspace="other")
 
     def test_one_that_waits_is_canceled_at_once(self, stage):
         names = herd(stage, 3)

@@ -90,8 +90,9 @@ class Controller:
             self._starting.note_prepared(attempt_id, str(body.get("environment_key") or ""))
         if body.get("state") == "prepared" or run.status is _S.QUEUED:
             self.wake(run.id)
-        elif body.get("state") == "ended" and run.nodes and run.status.is_terminal:
-            self.wake()  # others may wait for its nodes
+        elif body.get("state") == "ended" and run.status.is_terminal:
+            # Others may wait for its nodes, or for what it was to build.
+            self.wake(None if run.nodes else run.id)
         is_unwanted = run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id
         return {
             "cancel": is_unwanted or decision.stop is not None,
@@ -163,6 +164,8 @@ class Controller:
         """Take the next step of a run that waits for one."""
         try:
             run = self._runs.get(run_id)
+            if run.status.is_terminal:
+                self._end_waiting_for(run_id)
             if run.is_interactive or run.status not in (_S.NOT_STARTED, _S.PREPARING, _S.QUEUED):
                 return
             if run.status is _S.NOT_STARTED:
@@ -178,8 +181,14 @@ class Controller:
         except RunyardError as e:
             self._fail(run_id, e)
 
+    def _end_waiting_for(self, run_id: RunId) -> None:
+        """The run has ended: who waited for what it was to build fails with it, or one of them builds it."""
+        for waiting in self._starting.waiting_for(run_id):
+            self.advance(waiting)
+        self._starting.forget_build(run_id)
+
     def _fail(self, run_id: RunId, error: RunyardError) -> None:
         code = "UserError" if isinstance(error, InvalidArgument) or error.status < 500 else "ServiceError"
         with contextlib.suppress(NotFound):
-            self._reports.fail(run_id, code, str(error))
+            self._reports.fail(run_id, code, str(error), **error.facts)
         self.wake()

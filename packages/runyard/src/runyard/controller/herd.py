@@ -1,9 +1,16 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from runyard.errors import NotFound
-from runyard.model.runs import RunId, RunStatus
+from runyard.errors import EnvironmentFailed, NotFound
+from runyard.model.causes import Cause
+from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
+
+MENDED_BY_ANOTHER_TRY = frozenset(
+    {Cause.NETWORK, Cause.DISK_FULL, Cause.KILLED, Cause.ENGINE_FAILED, Cause.REGISTRY_FAILED, Cause.UNKNOWN}
+    | {Cause.WRONG_CREDENTIALS, Cause.CONDA_FAILED}
+)
+"""Causes that may be gone the next time: with them one run's failure says nothing of the others."""
 
 
 class Herd:
@@ -25,6 +32,24 @@ class Herd:
         self._waiting[what].pop(asking, None)
         return None
 
+    def require_hope(self, what: str, asking: RunId) -> None:
+        """EnvironmentFailed where `asking` has waited for a build that failed, and would fail again."""
+        if asking not in self._waiting.get(what, {}):
+            return
+        builder = self._found(self._builders.get(what))
+        error = ((builder.error or {}).get("error") or {}) if builder and builder.status is RunStatus.FAILED else {}
+        facts = error.get("messageParameters") or {}
+        if builder and facts.get("cause") in set(Cause) - MENDED_BY_ANOTHER_TRY:
+            raise EnvironmentFailed(
+                f"Run {builder.id}, which was to build the same environment, could not: {error.get('message')}",
+                cause=facts["cause"],
+                said=facts.get("said", ""),
+            )
+
+    def waiting_for(self, run_id: RunId) -> Sequence[RunId]:
+        built = [what for what, builder in self._builders.items() if builder == run_id]
+        return [one for what in built for one in self._waiting.get(what, {})]
+
     def done(self, run_id: RunId) -> Sequence[RunId]:
         """The runs that waited for what that one has built."""
         built = [what for what, builder in self._builders.items() if builder == run_id]
@@ -33,8 +58,11 @@ class Herd:
         return [one for what in built for one in self._waiting.pop(what, {})]
 
     def _is_building(self, run_id: RunId) -> bool:
+        run = self._found(run_id)
+        return run is not None and run.status is RunStatus.PREPARING and bool(run.ticket)
+
+    def _found(self, run_id: RunId | None) -> RunRecord | None:
         try:
-            run = self._runs.get(run_id)
+            return self._runs.get(run_id) if run_id else None
         except NotFound:
-            return False
-        return run.status is RunStatus.PREPARING and bool(run.ticket)
+            return None

@@ -1,4 +1,5 @@
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,8 +70,10 @@ class Launching:
         return found is not None
 
     def build_of(self, run: RunRecord) -> str:
-        """The same for runs whose environments are made by one build."""
-        return f"{self._around.places.site_of(run).name}/{self._around.key_of(self._planned(run))}"
+        """The same for runs whose environments are made by one build, in the same way: what serves one may fail for
+        another submitter, or with the settings of another workspace."""
+        key, variables = self._around.key_of(self._planned(run)), submitter_variables(run.definition)
+        return json.dumps([self._around.places.site_of(run).name, run.workspace, key, variables], sort_keys=True)
 
     def note_built(self, run: RunRecord, key: str) -> None:
         """That the run's environment has that key."""

@@ -121,9 +121,9 @@ class Reports:
         """A gang that was canceled is canceled, whatever its nodes made of it."""
         return {**end, "outcome": "canceled", "error": None} if run.status is RunStatus.CANCEL_REQUESTED else end
 
-    def fail(self, run_id: RunId, code: str, message: str) -> RunRecord:
-        """End a run that no supervisor can end."""
-        report = {"outcome": "failed", "error": {"code": code, "message": message}}
+    def fail(self, run_id: RunId, code: str, message: str, **facts: Any) -> RunRecord:
+        """End a run that no supervisor can end. Of the `facts`, those that runs tell programs are kept."""
+        report = {"outcome": "failed", "error": {**facts, "code": code, "message": message}}
         return self._guarded(run_id, lambda run: Taken(self._ended(run, report))).run
 
     def fail_for_user(self, run_id: RunId, message: str) -> RunRecord:

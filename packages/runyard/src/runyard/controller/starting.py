@@ -1,5 +1,5 @@
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from runyard.controller.herd import Herd
@@ -72,6 +72,14 @@ class Starting:
             return self._queue_or_start(run)
         return run if run.ticket else self._prepare_or_wait(run)
 
+    def waiting_for(self, run_id: RunId) -> Sequence[RunId]:
+        """The runs that wait for what that one was to build."""
+        return self._herd.waiting_for(run_id)
+
+    def forget_build(self, run_id: RunId) -> None:
+        """The run has ended, and nobody waits for it any more."""
+        self._herd.done(run_id)
+
     def start_unmanaged(self, run: RunRecord) -> RunRecord:
         """Start a run that has no cluster to wait for."""
         alone = node_count_of(run.definition) == 1
@@ -93,7 +101,9 @@ class Starting:
 
     def _prepare_or_wait(self, run: RunRecord) -> RunRecord:
         """One of the runs that want the same environment builds it."""
-        builder = self._herd.builder(self._launching.build_of(run), run.id)
+        what = self._launching.build_of(run)
+        self._herd.require_hope(what, run.id)
+        builder = self._herd.builder(what, run.id)
         if builder is not None:
             return self._preparing(run, message=f"Waiting for run {builder}, which builds the same environment.")
         number = run.attempt + 1
