@@ -33,6 +33,17 @@ def test_a_tool_is_found_where_installers_put_it(tmp_path, place, name):
     assert (found.name, found.path) == (name, str(path))
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"), [("MAMBA_EXE", "x/micromamba"), ("CONDA_EXE", "x/conda"), ("MAMBA_ROOT_PREFIX", "")]
+)
+def test_a_tool_is_found_where_the_users_shell_has_it(tmp_path, variable, value):
+    path = _program(tmp_path / (value or "bin/micromamba"))
+    assert find_conda({"PATH": "", "HOME": str(tmp_path / "home")}) is None
+    found = find_conda({"PATH": "", "HOME": str(tmp_path / "home"), variable: str(tmp_path / value)})
+    assert found
+    assert found.path == str(path)
+
+
 def test_the_quickest_tool_is_taken_wherever_it_is(tmp_path):
     _program(tmp_path / "bin/conda")
     quick = _program(tmp_path / "micromamba/bin/micromamba")

@@ -82,6 +82,23 @@ def test_versions_kept_in_the_home_folder_are_found_without_path(tmp_path: Path)
     assert str(python) in {interpreter.path for interpreter in found}
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "place"),
+    [
+        ("PYENV_ROOT", "", "versions/3.9.1/bin"),
+        ("CONDA_EXE", "condabin/conda", "envs/mine/bin"),
+        ("MAMBA_ROOT_PREFIX", "", "envs/mine/bin"),
+        ("XDG_DATA_HOME", "", "uv/python/cpython-3.9/bin"),
+    ],
+)
+def test_versions_are_found_where_the_users_shell_has_them(tmp_path: Path, variable, value, place):
+    python = _counting_python(tmp_path / "tools" / place, tmp_path / "counts")
+    plain = {"PATH": "", "HOME": str(tmp_path / "home")}
+    assert str(python) not in {one.path for one in discover(tmp_path / "known.json", plain)}
+    chosen = {**plain, variable: str(tmp_path / "tools" / value)}
+    assert str(python) in {one.path for one in discover(tmp_path / "known.json", chosen)}
+
+
 def test_shims_and_broken_interpreters_are_passed_over(tmp_path: Path):
     shim = _counting_python(tmp_path / "shims", tmp_path / "counts")
     broken = _counting_python(tmp_path / "bin", tmp_path / "counts")

@@ -12,7 +12,7 @@ from runyard.containers.contents import bases_of, build_context
 from runyard.containers.creating import ContainerSpec, creation
 from runyard.containers.engine import Engine
 from runyard.containers.failures import build_failed, cause_of
-from runyard.containers.finding import engine_or_none, find_engine, usual_sockets
+from runyard.containers.finding import find_engine, usual_sockets
 from runyard.containers.images import checked_reference
 from runyard.containers.registries import RegistryCredentials, headers_for_builds, registry_of, split_tag
 from runyard.containers.speaking import Lines
@@ -139,7 +139,7 @@ def test_a_log_keeps_its_beginning_and_its_end() -> None:
 def test_an_engine_that_was_chosen_must_answer(tmp_path: Path) -> None:
     variables = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     with pytest.raises(EnvironmentFailed, match="DOCKER_HOST is unix") as failed:
-        engine_or_none(variables)
+        find_engine(variables)
     assert failed.value.facts["cause"] == Cause.NO_ENGINE
 
 
@@ -157,7 +157,6 @@ def test_without_an_engine_the_error_names_the_ways_to_get_one(tmp_path: Path, m
     listener.bind(str(dead))
     listener.close()
     monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter((tmp_path / "none.sock", dead)))
-    assert engine_or_none({}) is None
     with pytest.raises(EnvironmentFailed, match=f"{dead} does not answer") as failed:
         find_engine({})
     assert failed.value.facts["cause"] == Cause.NO_ENGINE

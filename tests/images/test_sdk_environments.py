@@ -22,14 +22,16 @@ SHOWS_WHERE_IT_IS = "import os, sys; print('in', open('/made').read().strip(), s
 
 @pytest.fixture(scope="module")
 def workspace(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
-    """Of a service that finds the tests' own engine by DOCKER_HOST."""
+    """Of a service that knows of no engine: the tests' own is found by the DOCKER_HOST of who submits."""
     home = tmp_path_factory.mktemp("sdk") / "home"
     home.mkdir(mode=0o700)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNYARD_HOME", str(home))
-        patch.setenv("DOCKER_HOST", docker.address)
         patch.delenv("RUNYARD_URL", raising=False)
-        yield Workspace.create("images", show_output=False)
+        patch.delenv("DOCKER_HOST", raising=False)
+        made = Workspace.create("images", show_output=False)
+        patch.setenv("DOCKER_HOST", docker.address)
+        yield made
         end_home(home)
         prune(home / "environments")
 

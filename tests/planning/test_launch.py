@@ -8,6 +8,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 from runyard.planning.launch import plan_run
 from runyard.planning.plan_json import plan_from_json, plan_to_json
+from runyard.planning.variables import submitter_variables, without_places
 from tests.planning.golden_plans import GOLDEN, PLANS, a_run, golden_file, resources, shown
 
 
@@ -70,3 +71,23 @@ def test_a_newer_services_fields_are_ignored():
 def test_the_services_own_variables_are_not_the_scripts():
     run = a_run()
     assert "SECRET" not in plan_run(run, resources(run)).env
+
+
+@pytest.mark.parametrize("address", ["unix:///run/user/7/docker.sock", "tcp://127.0.0.1:2375", "tcp://[::1]:2375"])
+def test_the_submitters_engine_is_asked_where_it_is_of_the_machine(address):
+    definition = {"runyard": {"submitter": {"variables": {"DOCKER_HOST": address}}}}
+    assert submitter_variables(definition)["DOCKER_HOST"] == address
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://elsewhere:2375", "ssh://me@elsewhere", "tcp://127.0.0.1.evil.example:1", "x"]
+)
+def test_an_engine_elsewhere_is_not_given_the_logins_of_registries(address):
+    definition = {"runyard": {"submitter": {"variables": {"DOCKER_HOST": address, "CONTAINER_HOST": address}}}}
+    assert submitter_variables(definition).keys() == {"LANG"}
+
+
+def test_nothing_that_names_places_of_the_machine_goes_into_an_image():
+    kept = {"LANG": "C", "PIP_INDEX_URL": "https://packages.example/simple", "HTTPS_PROXY": "http://proxy:1"}
+    places = {"PATH": "/bin", "CONDA_EXE": "/x", "PIP_CERT": "/ca.pem", "UV_FIND_LINKS": "https://a/b,/wheels"}
+    assert without_places({**kept, **places, "PIP_FIND_LINKS": "file:///wheels", "UV_CACHE_DIR": "~/c"}) == kept

@@ -7,8 +7,9 @@ _PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "PIP_IND
               "UV_SYSTEM_CERTS", "UV_INSECURE_HOST", "UV_CONFIG_FILE", "UV_CACHE_DIR", "UV_LINK_MODE", "XDG_CACHE_HOME",
               "XDG_CONFIG_HOME", "XDG_DATA_HOME", "UV_PYTHON_DOWNLOADS", "UV_PYTHON_DOWNLOADS_JSON_URL",
               "UV_PYTHON_INSTALL_DIR", "UV_PYTHON_INSTALL_MIRROR", "PYENV_ROOT", "CONDA_EXE", "CONDA_PKGS_DIRS",
-              "MAMBA_EXE", "MAMBA_ROOT_PREFIX")
-_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+              "MAMBA_EXE", "MAMBA_ROOT_PREFIX", "DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH",
+              "CONTAINER_HOST")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _NETWORK = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE") + _PROXIES + tuple(
     name.upper() for name in _PROXIES)
 

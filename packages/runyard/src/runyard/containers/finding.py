@@ -32,9 +32,9 @@ def find_engine(variables: Mapping[str, str] = os.environ) -> Engine:
     return engine
 
 
-def engine_or_none(variables: Mapping[str, str] = os.environ) -> Engine | None:
-    """None where nobody chose one and none answers at the usual sockets. One that was chosen must answer."""
-    return _search(variables)[0]
+def is_chosen(variables: Mapping[str, str]) -> bool:
+    """Whether they name an engine, which then is asked and no other."""
+    return any(variables.get(name) for name in _CHOSEN)
 
 
 def usual_sockets(variables: Mapping[str, str]) -> Iterator[Path]:

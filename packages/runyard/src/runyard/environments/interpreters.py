@@ -132,12 +132,22 @@ def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
     yield Path(sys.base_prefix) / "bin"
     yield from map(Path, ("/usr/bin", "/usr/local/bin"))
     yield from Path("/opt").glob("*/bin")
-    yield from (home / ".pyenv/versions").glob("*/bin")
+    for pyenv in dict.fromkeys((Path(variables.get("PYENV_ROOT") or home / ".pyenv"), home / ".pyenv")):
+        yield from (pyenv / "versions").glob("*/bin")
     yield from uv_managed(variables).glob("*/bin")
-    for conda in ("miniconda3", "anaconda3", "miniforge3", "mambaforge", ".conda"):
-        yield home / conda / "bin"
-        yield from (home / conda / "envs").glob("*/bin")
+    for conda in dict.fromkeys(_condas(variables, home)):
+        yield conda / "bin"
+        yield from (conda / "envs").glob("*/bin")
     yield from Path("/opt").glob("*/envs/*/bin")
+
+
+def _condas(variables: Mapping[str, str], home: Path) -> Iterator[Path]:
+    """Where conda's tools keep their environments, as the shells of their users have it first."""
+    if variables.get("MAMBA_ROOT_PREFIX"):
+        yield Path(variables["MAMBA_ROOT_PREFIX"])
+    if variables.get("CONDA_EXE"):
+        yield Path(variables["CONDA_EXE"]).parent.parent
+    yield from (home / name for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda"))
 
 
 def uv_managed(variables: Mapping[str, str]) -> Path:

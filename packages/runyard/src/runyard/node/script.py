@@ -15,14 +15,10 @@ from runyard.node.preparation import Prepared
 from runyard.node.processes import prefer_for_out_of_memory
 from runyard.node.rendezvous import with_ports
 from runyard.node.service_client import certificates_file
+from runyard.planning.variables import without_places
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _RANK_STARTER = "{rank_starter}"
-_OF_THE_MACHINE = frozenset(
-    {"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-    | {"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
-)
-"""Variables of the submitter that name files of the machine, which an image has its own of."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +136,7 @@ class Launch:
 
     def given(self, own: Mapping[str, str], rank: int | None) -> dict[str, str]:
         """The variables that the run has wherever it lives. Without a rank of its own a process starts ranks."""
-        of_all = self.plan.env
-        if self.prepared.image:
-            of_all = {name: value for name, value in of_all.items() if name not in _OF_THE_MACHINE}
+        of_all = without_places(self.plan.env) if self.prepared.image else self.plan.env
         variables = {**of_all, **{name: self._filled(value) for name, value in own.items()}}
         for item in self.plan.data:
             variables.update(dict.fromkeys(item.variables, self.prepared.data.paths[item.name]))

@@ -1,4 +1,5 @@
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +9,23 @@ from runyard.model.assets import Workspace
 from runyard.model.runs import RunRecord
 from runyard.planning.data import LINK, dataset_inputs, output_mechanisms, settable
 
-_FROM_SUBMITTER = frozenset(
-    {"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
-    | {"CURL_CA_BUNDLE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
-    | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME"}
+_PLACES = frozenset(
+    {"PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+    | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "PYENV_ROOT"}
+    | {"CONDA_EXE", "CONDA_PKGS_DIRS", "MAMBA_EXE", "MAMBA_ROOT_PREFIX"}
+    | {"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "CONTAINER_HOST"}
 )
+"""Those that name places of a machine."""
+_FROM_SUBMITTER = (
+    _PLACES
+    | {"USER", "LANG", "LC_ALL", "TZ"}
+    | {"http_proxy", "https_proxy", "no_proxy", "all_proxy"}
+    | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}
+)
+_ENGINES = frozenset({"DOCKER_HOST", "CONTAINER_HOST"})
+_ENGINE_OF_A_MACHINE = re.compile(r"unix:///.+|(tcp|http|https)://(127\.[0-9.]+|localhost|\[::1\])(:[0-9]+)?/?")
+"""An engine at another address is somebody else's: it would be given the logins of the workspace's registries."""
+_PATHS = re.compile(r"(^|[\s,=])(/|~|file:)")
 _FOR_INSTALLERS = ("PIP_", "UV_")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "grpc_proxy"})
 _LONGEST_LIFE_SECONDS = 30 * 24 * 3600
@@ -35,10 +48,20 @@ def submitter_variables(definition: Mapping[str, Any]) -> dict[str, str]:
         name: str(value)
         for name, value in given.items()
         if (name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)) and not _why_no_variable(name, str(value))
+        if name not in _ENGINES or _ENGINE_OF_A_MACHINE.fullmatch(str(value))
     }
     if not kept.get("LANG") and not kept.get("LC_ALL"):
         kept["LANG"] = "C.UTF-8"
     return kept
+
+
+def without_places(variables: Mapping[str, str]) -> dict[str, str]:
+    """Without those that name files, folders or programs of the submitter's machine: in an image they are others."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in _PLACES and not (name.startswith(_FOR_INSTALLERS) and _PATHS.search(value))
+    }
 
 
 def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:

@@ -9,8 +9,8 @@ NAMES = ("micromamba", "mamba", "conda")
 INSTALLATIONS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba", "miniforge", "miniconda")
 VERSION_SECONDS = 20
 CONDA_WAYS = (
-    "Install micromamba, mamba or conda where it is found (on PATH, in ~/miniforge3, ~/miniconda3, ~/micromamba or "
-    "below /opt), then submit again."
+    "Install micromamba, mamba or conda where it is found (as $MAMBA_EXE or $CONDA_EXE of the shell that submits, on "
+    "PATH, in ~/miniforge3, ~/miniconda3, ~/micromamba or below /opt), then submit again."
 )
 
 
@@ -42,7 +42,8 @@ class CondaTool:
 
 
 def find_conda(variables: Mapping[str, str] = os.environ) -> CondaTool | None:
-    """The best of those that are here, from the disk alone; `variables` has the PATH and HOME to look in."""
+    """The best of those that are here, from the disk alone; `variables` has the PATH and HOME to look in, and what the
+    tools set in the shells of their users: $MAMBA_EXE, $CONDA_EXE and $MAMBA_ROOT_PREFIX."""
     folders = list(dict.fromkeys(_folders(variables)))
     for name in NAMES:
         for folder in folders:
@@ -53,11 +54,15 @@ def find_conda(variables: Mapping[str, str] = os.environ) -> CondaTool | None:
 
 
 def _folders(variables: Mapping[str, str]) -> Iterator[Path]:
+    # Often the program is no more on PATH than this: the shell has a function of its name.
+    yield from (Path(given).parent for given in map(variables.get, ("MAMBA_EXE", "CONDA_EXE")) if given)
     for entry in variables.get("PATH", os.defpath).split(os.pathsep):
         if os.path.isabs(entry) and Path(entry).name != "shims":
             yield Path(entry)
     home = Path(variables.get("HOME") or Path.home())
     yield home / ".local/bin"
-    for place in [*(home / name for name in INSTALLATIONS), *sorted(Path("/opt").glob("*"))]:
+    root = variables.get("MAMBA_ROOT_PREFIX")
+    chosen = [Path(root)] if root else []
+    for place in [*chosen, *(home / name for name in INSTALLATIONS), *sorted(Path("/opt").glob("*"))]:
         yield place / "bin"
         yield place / "condabin"

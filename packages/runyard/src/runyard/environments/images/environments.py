@@ -3,7 +3,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runyard.containers.engine import Engine
-from runyard.containers.finding import find_engine
+from runyard.containers.finding import find_engine, is_chosen
 from runyard.environments.compiled import never
 from runyard.environments.conda.choosing import require_twins
 from runyard.environments.durable import shared
@@ -25,9 +25,17 @@ from runyard.ports.environments import BuiltEnvironment
 
 
 def engine_here(variables: Mapping[str, str]) -> Engine:
-    """The engine of this machine; what the submitter has chosen is asked where the machine's own processes chose none.
-    EnvironmentFailed where there is none."""
-    return find_engine({**variables, **os.environ})
+    """The engine of this machine; what the submitter has chosen is asked first where the machine's own processes chose
+    none. EnvironmentFailed where there is none."""
+    if is_chosen(os.environ) or not is_chosen(variables):
+        return find_engine(os.environ)
+    try:
+        return find_engine({**os.environ, **variables})
+    except EnvironmentFailed as silent:
+        try:
+            return find_engine(os.environ)  # The submitter's choice may be that of another machine.
+        except EnvironmentFailed:
+            raise silent from None
 
 
 class ImageEnvironments(UvEnvironments):
