@@ -9,7 +9,8 @@ from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import read_settings
 from runyard.wiring_environments import build_environments
 
-REACHING = {"baseImage": "debian:12", "enabled": True, "arguments": ["-v", "/:/host"]}
+IMAGE = {"baseImage": "debian:12", "enabled": True}
+REACHING = {**IMAGE, "arguments": ["-v", "/:/host"]}
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def taken(tmp_path):
     """Takes in a definition on a service with these settings."""
     opened = []
 
-    def take(docker, **variables):
+    def take(docker, pip=(), runyard=None, **variables):
         settings = read_settings({"RUNYARD_HOME": str(tmp_path), **variables})
         base = lay_foundation(settings, "token")
         opened.append(base.stores)
@@ -25,7 +26,9 @@ def taken(tmp_path):
         workspaces.create("vision", NewWorkspace(), exist_ok=True)
         vault = Vault(base.stores.assets, key_file=tmp_path / "secrets.key")
         environments = build_environments(base, workspaces, vault)
-        return environments.of_runs.taken("vision", {"environment": {"docker": docker}})
+        python = {"condaDependencies": {"dependencies": [{"pip": list(pip)}]}}
+        definition = {"environment": {"docker": docker, "python": python}, "runyard": runyard or {}}
+        return environments.of_runs.taken("vision", definition)
 
     yield take
     for stores in opened:
@@ -53,6 +56,38 @@ def test_what_stays_within_is_open_to_all(taken):
 
 def test_arguments_of_a_run_without_a_container_mean_nothing(taken):
     taken({"arguments": ["-v", "/:/host"]}, RUNYARD_HOST="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "secrets @ file:///root/.ssh",
+        "file:///etc",
+        "git+file:///srv/repository",
+        "--find-links /root",
+        "-f ~/x",
+        "-i FILE:///x",
+    ],
+)
+def test_an_image_is_made_from_files_of_the_machine_for_its_owner_alone(taken, line):
+    taken(IMAGE, pip=[line])
+    taken({}, pip=[line], RUNYARD_HOST="0.0.0.0")
+    with pytest.raises(InvalidArgument, match=r"pip_packages holds .*RUNYARD_CONTAINER_HOST_ACCESS"):
+        taken(IMAGE, pip=[line], RUNYARD_HOST="0.0.0.0")
+
+
+def test_a_lock_that_came_along_names_no_files_of_the_machine(taken):
+    locked = {"locked": {"lock": "x @ file:///root/.ssh\n"}}
+    with pytest.raises(InvalidArgument, match="names files of the machine"):
+        taken(IMAGE, pip=["x"], runyard=locked, RUNYARD_HOST="0.0.0.0")
+
+
+def test_others_do_not_choose_the_folders_that_a_build_sees(taken):
+    variables = {"UV_CACHE_DIR": "/etc", "SSL_CERT_DIR": "/root/.ssh", "HOME": "/root", "PIP_INDEX_URL": "https://a/b"}
+    sent = {"submitter": {"python": "/usr/bin/python3", "variables": variables}}
+    assert taken(IMAGE, runyard=sent)["runyard"] == sent
+    kept = taken(IMAGE, runyard=sent, RUNYARD_HOST="0.0.0.0")["runyard"]["submitter"]
+    assert kept == {"python": "/usr/bin/python3", "variables": {"PIP_INDEX_URL": "https://a/b"}}
 
 
 def test_a_setting_that_is_none_is_named():

@@ -1,13 +1,18 @@
 """How the containers of a run are made: what its definition says beside the image."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from runyard.errors import InvalidArgument
 from runyard.model.images import ContainerWish
+from runyard.model.plan import EnvironmentSpec
 from runyard.planning.docker_arguments import Asked, parsed_arguments, size_in_bytes
-from runyard.planning.image import mapping_in
+from runyard.planning.image import mapping_in, shown
+from runyard.planning.variables import without_places
+
+_LOCAL_FILE = re.compile(r"file:|(?:^|[\s=@])[/~]", re.IGNORECASE)
 
 
 def container_wish(definition: Mapping[str, Any]) -> ContainerWish:
@@ -24,6 +29,29 @@ def check_host_access(definition: Mapping[str, Any], *, is_allowed: bool) -> Non
             "service, which others reach too, does not allow that.",
             hint="Leave it out, or ask the operator to set RUNYARD_CONTAINER_HOST_ACCESS=1.",
         )
+
+
+def check_local_files(spec: EnvironmentSpec) -> None:
+    """Raises InvalidArgument for packages that are files of the machine: a build reads them as its engine's user, who
+    may read more than who asks for it."""
+    for line in (*spec.requirements, *(one for choice in spec.choices for one in choice), *spec.locked.splitlines()):
+        if _LOCAL_FILE.search(line):
+            raise InvalidArgument(
+                f"pip_packages holds {shown(line)}, which names files of the machine; this service, which others reach "
+                "too, makes no image from those.",
+                hint="Put the package on an index, name it by an https address, or ask the operator to set "
+                "RUNYARD_CONTAINER_HOST_ACCESS=1.",
+            )
+
+
+def without_reach(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition without the submitter's word on where the machine keeps its files: caches, certificates and wheel
+    folders are seen by the containers of builds, and an engine mounts what it is told to."""
+    ours = mapping_in(definition, "runyard")
+    submitter = mapping_in(ours, "submitter")
+    variables = {str(name): str(value) for name, value in mapping_in(submitter, "variables").items()}
+    submitter = {**submitter, "variables": without_places(variables)}
+    return {**definition, "runyard": {**ours, "submitter": submitter}}
 
 
 def _asked(definition: Mapping[str, Any]) -> Asked:

@@ -2,7 +2,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.errors import InvalidArgument
-from runyard.planning.container_wish import check_host_access
+from runyard.model.plan import EnvironmentSpec
+from runyard.planning.container_wish import check_host_access, check_local_files, without_reach
 from runyard.planning.environment import plan_environment
 from runyard.services.environment_names import EnvironmentNames
 from runyard.services.incoming_environments import IncomingEnvironments
@@ -21,12 +22,13 @@ class RunEnvironments:
         kept = self._incoming.of_definition(workspace, definition)
         if not is_started:
             return kept
-        self._check(kept)
+        if self._check(kept).image is not None and not self._allows_host_access:
+            kept = without_reach(kept)
         if not kept.get("environment"):
             return kept
         return {**kept, "environment": self._names.named(workspace, kept["environment"])}
 
-    def _check(self, definition: Mapping[str, Any]) -> None:
+    def _check(self, definition: Mapping[str, Any]) -> EnvironmentSpec:
         try:
             spec = plan_environment(definition, gpu_present=False)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -36,3 +38,6 @@ class RunEnvironments:
             ) from error
         if spec.image is not None:
             check_host_access(definition, is_allowed=self._allows_host_access)
+            if not self._allows_host_access:
+                check_local_files(spec)
+        return spec
