@@ -86,6 +86,18 @@ def test_an_image_with_dependencies_of_its_own_is_used_as_it_is():
     assert (spec.user_managed, spec.requirements, spec.image.interpreter) == (True, (), "python")
 
 
+def test_what_a_dockerfile_installs_is_told_apart_by_where_it_comes_from_and_follows_its_lock():
+    definition = {
+        "environment": {"docker": {"baseDockerfile": "FROM a"}, "python": {"userManagedDependencies": True}},
+        "target": "cluster",
+        "runyard": {"locked": {"run": "r", "lock": "# base: sha256:1\n"}},
+    }
+    spec = plan_environment(definition, gpu_present=False, sources="ours")
+    assert (spec.sources, spec.locked) == ("ours", "# base: sha256:1\n")
+    definition["environment"]["docker"] = {"baseImage": "a"}
+    assert plan_environment(definition, gpu_present=False, sources="ours").sources == ""
+
+
 def test_an_image_gets_the_packages_that_the_environment_lists():
     dependencies = ["python=3.6.2", {"pip": ["numpy==1.16.6"]}]
     spec = planned({"baseDockerfile": "FROM ubuntu"}, python={"condaDependencies": {"dependencies": dependencies}})

@@ -44,7 +44,9 @@ def plan_environment(
     image = image_of(environment) if wants_image(definition) else None
     if python.get("userManagedDependencies"):
         if image is not None:
-            return EnvironmentSpec(user_managed=True, image=image)
+            # The steps of a Dockerfile install from there too.
+            taken_from = sources if image.dockerfile else ""
+            return EnvironmentSpec(user_managed=True, image=image, sources=taken_from, locked=locked_by(definition))
         return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
     spec = _with_packages(definition, gpu_present, for_tables, origins)
     return replace(spec, image=image, sources=sources, locked=locked_by(definition))
