@@ -68,6 +68,13 @@ def test_horovod_is_compiled_against_the_framework_once_and_then_taken_from_the_
     assert _makes(environments, with_extra) == ("1.13.2", False)
 
 
+def test_what_comes_from_another_index_is_compiled_from_that(environments, wheels):
+    assert _makes(environments, SPEC) == ("1.13.2", True)
+    assert _makes(environments, replace(SPEC, sources="of another workspace")) == ("1.13.2", True)
+    named = f"--find-links {wheels}"
+    assert _makes(environments, replace(SPEC, requirements=(*SPEC.requirements, named))) == ("1.13.2", True)
+
+
 def test_another_release_of_the_framework_has_its_own_wheel(environments, wheels):
     add_wheel(wheels, "tensorflow", "1.13.1")
     older = replace(SPEC, requirements=("tensorflow==1.13.1", *SPEC.requirements[1:]))

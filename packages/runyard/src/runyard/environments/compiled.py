@@ -90,6 +90,7 @@ class CompiledWheels:
         mpi = open_mpi_version(self._variables, build.requirement) if build.needs_mpi else ""
         facts = [FORMAT, build.requirement, build.against, interpreter.minor, platform.machine(), _libc(), mpi]
         facts += [sorted(build.variables.items()), [vars(edit) for edit in build.edits]]
+        facts += [build.origin] if build.origin else []  # keys of before stay what they were
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
     def _lock(self, key: str) -> Path:

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runyard.environments.compiled import Bring, CompiledWheels
@@ -138,6 +138,7 @@ class Construction:
             if isinstance(build, Unsuited):
                 self.say(build.why)
                 continue
+            build = replace(build, origin=tuple(filter(None, (self.spec.sources, *options))))
             with wheels.ensure(
                 build,
                 self.folder.python,

@@ -27,6 +27,8 @@ class SourceBuild:
     variables: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[SourceEdit, ...] = ()
     needs_mpi: bool = False
+    origin: tuple[str, ...] = ()
+    """What tells apart the indexes that its source may come from: a release of the same name is another's there."""
 
 
 @dataclass(frozen=True)

@@ -53,5 +53,6 @@ class Compiling:
             self.interpreter.minor,
             sorted(build.variables.items()),
             [vars(edit) for edit in build.edits],
+            build.origin,
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
