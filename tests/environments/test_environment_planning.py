@@ -228,6 +228,23 @@ def test_names_that_cannot_be_installed_are_replaced_with_a_note(package, gpu_pr
     assert any(f"'{package}' is installed as '{requirement}'" in note for note in spec.notes)
 
 
+@pytest.mark.parametrize(
+    ("conda", "expected"),
+    [
+        (["python=3.6.2", "pytorch", "torchvision"], ("torch", "torchvision", "setuptools<60")),
+        (["python=3.10", "pytorch", "torchvision"], ("torch", "torchvision")),
+        (["python=3.6.2", "flask"], ("flask",)),
+    ],
+)
+def test_a_framework_without_a_version_has_the_company_of_its_last_release_for_an_old_python(conda, expected):
+    assert plan_environment(_definition(conda=conda), gpu_present=False).requirements == expected
+
+
+def test_a_file_of_a_framework_has_no_company_but_its_own():
+    definition = _definition(conda=["python=3.6.2"], pip=["torch @ https://example.com/torch-1.10.1-cp36-none-any.whl"])
+    assert "setuptools<60" not in plan_environment(definition, gpu_present=False).requirements
+
+
 def test_a_package_for_gpus_stays_where_there_is_one():
     spec = plan_environment(_definition(pip=["cntk-gpu==2.6"]), gpu_present=True)
     assert spec.requirements[0] == "cntk-gpu==2.6"

@@ -5,7 +5,7 @@ from typing import Any
 
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
-from runyard.planning.frameworks import Recipe, recipe, recipe_of
+from runyard.planning.frameworks import Recipe, last_recipe_on, recipe, recipe_of
 from runyard.planning.image import image_of, wants_image
 from runyard.planning.origin import Origin
 from runyard.planning.packages import Wishes, add_conda, add_pip, has_version, normal, requirement_name, with_conda
@@ -178,7 +178,7 @@ def _as_wished(wishes: Wishes, mpi: bool) -> EnvironmentSpec:
     links: tuple[tuple[str, str], ...] = ()
     builds: list[str] = []
     for line in wishes.requirements:
-        chosen = recipe_of(line)
+        chosen = recipe_of(line) or last_recipe_on(python, line)
         if chosen is None:
             continue
         preferences += chosen.constraints

@@ -58,8 +58,7 @@ def recipe_of(requirement: str) -> Recipe | None:
     'scikit-learn<0.23', of which the newest release within is meant; None for any other requirement. A framework
     that has come to its end needs no version: its last release is meant."""
     found = BOUNDED.search(requirement)
-    name = re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
-    framework = next((f for f, table in _table().items() if name in (table["package"], *table["aliases"])), None)
+    framework = _framework_of(requirement)
     if framework is None or (found is None and not _framework(framework).get("has_ended")):
         return None
     sign, version = (found[1], found[2].rstrip(".")) if found else ("==", _releases(framework)[-1].split(".post")[0])
@@ -71,6 +70,28 @@ def recipe_of(requirement: str) -> Recipe | None:
         return recipe(framework, version, gpu=False)
     except InvalidArgument:  # a version that the table knows nothing of
         return None
+
+
+def last_recipe_on(python: str, requirement: str) -> Recipe | None:
+    """The recipe of the newest release for a Python that the framework has left behind; None where it has not, and for
+    any other requirement. An index gives that release to whoever asks for none."""
+    framework = None if "@" in requirement else _framework_of(requirement)
+    if framework is None:
+        return None
+    minor, rules = ".".join(python.split(".")[:2]), _framework(framework)["rules"]
+    if minor in rules[-1]["python"].split(","):
+        return None
+    suited = [
+        release
+        for release in _releases(framework)
+        if minor in _rule(_framework(framework), release)["python"].split(",")
+    ]
+    return recipe(framework, suited[-1].split(".post")[0], gpu=False) if suited else None
+
+
+def _framework_of(requirement: str) -> str | None:
+    name = re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+    return next((f for f, table in _table().items() if name in (table["package"], *table["aliases"])), None)
 
 
 def accepted_series(framework: str) -> list[str]:
