@@ -45,8 +45,16 @@ class ImageHome:
         return self.lines(built, str(built.python), "-c", code, **more)
 
     def build_containers(self) -> int:
-        beginning = Naming(self.root).build_container()
-        return sum(entry.name.startswith(beginning) for entry in self.engine.containers.with_labels({}))
+        naming = Naming(self.root)
+        entries = self.engine.containers.with_labels({})
+        return sum(bool(naming.key_of_build_container(entry.name)) for entry in entries)
+
+    def in_engine(self) -> tuple[set[str], set[str]]:
+        """Every container and every image, named or not, whoever it belongs to. Layers of Dockerfile steps are the
+        engine's own cache."""
+        images = self.engine.images.with_labels({})
+        names = {name for entry in images for name in entry.names or (entry.id,)}
+        return {entry.id for entry in self.engine.containers.with_labels({})}, names
 
     def images(self) -> set[str]:
         """The names of all images that this home has in the engine."""

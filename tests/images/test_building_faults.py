@@ -38,6 +38,18 @@ from tests.images.building import of_image
 root, variables, base, package = json.loads(sys.stdin.read())
 Environments(Path(root), variables).ensure(of_image(base, package), print)
 """
+KILLED_AT = (
+    """
+import os, signal, sys
+from runyard.containers.containers import Containers
+def start(self, container):
+    if self.state(container) and step in {e.name.rpartition("-")[2] for e in self.with_labels({}) if e.id == container}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return started(self, container)
+step, started, Containers.start = sys.argv[1], Containers.start, start
+"""
+    + BUILD
+)
 TOO_LITTLE = 20 << 20  # for an interpreter
 GATE = "/dev/runyard/given/0/wheels/gate"
 """Where a build container sees the folder of wheels."""
@@ -82,6 +94,18 @@ def test_a_build_that_is_killed_leaves_nothing_that_passes_for_whole(
     built = image_home.ensure(spec)
     assert image_home.build_containers() == 0
     assert image_home.python(built, "import slow; print(slow.version)") == ["1.0"]
+
+
+@pytest.mark.parametrize("step", ["looking", "python", "filling"])
+def test_whatever_step_a_build_is_killed_in_its_container_goes_with_the_next(
+    image_home: ImageHome, debian: str, step: str
+) -> None:
+    given = json.dumps([str(image_home.root), dict(image_home.variables), debian, "demo"])
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT, step], input=given, text=True, env=dict(os.environ))
+    assert killed.returncode == -signal.SIGKILL
+    assert image_home.build_containers() == 1
+    image_home.ensure(of_image(debian, "demo"))
+    assert image_home.build_containers() == 0
 
 
 def test_what_a_killed_build_left_goes_with_the_next_build_of_anything(
@@ -138,7 +162,6 @@ def test_an_engine_whose_disk_fills_is_told_as_that(
             image_home.ensure(spec)
         assert failed.value.facts["cause"] == Cause.DISK_FULL
         assert image_home.environments.find(spec) is None
-    monkeypatch.setenv("DOCKER_HOST", image_home.engine.address)
 
 
 def test_a_package_that_prints_without_end_fills_no_log(
@@ -161,7 +184,6 @@ def test_without_an_engine_the_run_is_told_how_to_get_one(
         image_home.ensure(of_image("debian:12", "demo"))
     assert failed.value.facts["cause"] == Cause.NO_ENGINE
     assert "podman" in failed.value.hint
-    monkeypatch.setenv("DOCKER_HOST", image_home.engine.address)
 
 
 def test_without_an_engine_a_workspace_may_have_the_packages_all_the_same(
@@ -178,7 +200,6 @@ def test_without_an_engine_a_workspace_may_have_the_packages_all_the_same(
     with pytest.raises(EnvironmentFailed) as failed:
         image_home.ensure(user_managed)
     assert failed.value.facts["cause"] == Cause.NO_ENGINE
-    monkeypatch.setenv("DOCKER_HOST", image_home.engine.address)
 
 
 def test_podman_makes_the_same(
@@ -192,7 +213,6 @@ def test_podman_makes_the_same(
     assert home.environments.find(of_image(base, "demo")) == built
     assert prune(home.root) == [built.key]
     assert home.images() == set()
-    monkeypatch.setenv("DOCKER_HOST", image_home.engine.address)
 
 
 def _make_loud(archive: Path, lines: int) -> None:

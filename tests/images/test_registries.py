@@ -11,16 +11,20 @@ from pathlib import Path
 import pytest
 
 from runyard.containers.containers import ContainerSpec
-from runyard.environments.making import prune
+from runyard.environments.images.brought import BroughtNames
+from runyard.environments.images.naming import Naming
+from runyard.environments.lockfile import Lock
+from runyard.environments.making import forget, prune
 from runyard.environments.provisions import Provisions
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
 from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
-from runyard.testing.container_engine import Registry
+from runyard.testing.container_engine import Registry, running_registry
 from tests.environments.wheelhouse import add_wheel
-from tests.images.building import ImageHome, of_image
+from tests.images.building import ImageHome, of_dockerfile, of_image
+from tests.images.conftest import engine_folder
 
 pytestmark = pytest.mark.images
 INDEX_PASSWORD = "s3cret-of-the-index"
@@ -83,15 +87,103 @@ def test_a_private_image_is_pulled_with_its_password_which_stays_nowhere(known: 
     _is_nowhere(registry.password, known, built.image)
 
 
-def test_what_one_pulled_with_a_password_is_not_another_s(known: ImageHome, registry: Registry, tmp_path: Path) -> None:
+def test_what_one_pulled_with_a_password_is_not_another_s(known: ImageHome, registry: Registry) -> None:
     known.ensure(private(registry))
-    nobody = replace(known, root=tmp_path / "other" / "environments", provisions=Provisions())
-    assert failure_of(nobody, private(registry)).facts["cause"] in (Cause.WRONG_CREDENTIALS, Cause.IMAGE_NOT_FOUND)
+    nobody = replace(known, provisions=Provisions())
+    other = replace(private(registry), requirements=())
+    assert failure_of(nobody, other).facts["cause"] == Cause.WRONG_CREDENTIALS
     wrong = replace(registry.credentials, password="guessed")
     guesser = replace(known, provisions=Provisions(registries={registry.address: wrong}))
-    other = replace(private(registry), requirements=())
     assert failure_of(guesser, other).facts["cause"] == Cause.WRONG_CREDENTIALS
-    prune(nobody.root)
+
+
+def test_what_was_built_on_a_private_image_is_found_with_its_login_alone(known: ImageHome, registry: Registry) -> None:
+    spec = private(registry)
+    assert spec.image
+    with_login = replace(spec, image=replace(spec.image, login="of-the-workspace"))
+    built = known.ensure(with_login)
+    assert known.environments.find(with_login) == built
+    assert failure_of(replace(known, provisions=Provisions()), spec).facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert known.environments.find(with_login) == built
+
+
+def test_a_dockerfile_s_private_base_is_not_another_s(known: ImageHome, registry: Registry) -> None:
+    base = f"{registry.address}/team/debian:12"
+    known.ensure(of_dockerfile(f"FROM {base}\nRUN true\n", "demo"))
+    assert known.engine.images.find(base) is None
+    nobody = replace(known, provisions=Provisions())
+    assert failure_of(nobody, private(registry)).facts["cause"] == Cause.WRONG_CREDENTIALS
+    assert failure_of(nobody, of_dockerfile(f"FROM {base}\nRUN echo\n")).facts["cause"] == Cause.WRONG_CREDENTIALS
+
+
+def test_images_of_ours_are_nobody_s_base_by_name_or_id(known: ImageHome, registry: Registry) -> None:
+    built = known.ensure(private(registry))
+    details = known.environments.image_of(built)
+    assert details
+    for name in (*details.names, built.image, built.image.removeprefix("sha256:")[:12]):
+        failure = failure_of(known, of_image(name, "demo"))
+        assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND, name
+        for text in (f"FROM {name}\n", f"FROM scratch\nCOPY --from={name} /etc /etc\n"):
+            assert failure_of(known, of_dockerfile(text)).facts["cause"] == Cause.IMAGE_NOT_FOUND, text
+
+
+def test_a_builder_killed_while_it_pulls_leaves_no_private_name(known: ImageHome, registry: Registry) -> None:
+    base = f"{registry.address}/team/debian:12"
+    with BroughtNames(known.engine, Naming(known.root)).bringing({base: True}, "0" * 24):
+        left = {file: file.read_bytes() for file in (known.root / "locks" / "brought").iterdir()}
+    # As after kill -9: the name is there and written down, and nobody takes it away.
+    known.engine.images.pull(base, lambda _: None, credentials=registry.credentials)
+    for file, content in left.items():
+        file.write_bytes(content)
+    assert failure_of(replace(known, provisions=Provisions()), private(registry))
+    assert known.engine.images.find(base) is None
+
+
+def test_a_rerun_has_the_base_of_its_lock_though_the_tag_has_moved(
+    known: ImageHome, registry: Registry, debian: str, debian_python: str
+) -> None:
+    moving = f"{registry.address}/team/moving:1"
+    _push(known, registry, debian, moving)
+    spec = replace(private(registry, "team/moving:1"))
+    first = known.ensure(spec)
+    _push(known, registry, debian_python, moving)
+    prune(known.root)
+    again = known.ensure(replace(spec, locked=first.lock))
+    assert Lock.parse(again.lock).base == Lock.parse(first.lock).base
+    assert known.has_said("is another now than the locked one")
+    other = known.ensure(spec)
+    assert Lock.parse(other.lock).base != Lock.parse(first.lock).base
+    gone = first.lock.replace(Lock.parse(first.lock).base, "sha256:" + "0" * 64)
+    failure = failure_of(known, replace(spec, locked=gone))
+    assert failure.facts["cause"] == Cause.IMAGE_NOT_FOUND
+    assert "as it was locked" in failure.hint
+
+
+def test_a_build_that_is_forced_takes_the_tag_where_it_is_now(
+    known: ImageHome, registry: Registry, debian: str, debian_python: str
+) -> None:
+    moving = f"{registry.address}/team/moving:2"
+    _push(known, registry, debian, moving)
+    spec = private(registry, "team/moving:2")
+    first = known.ensure(spec)
+    _push(known, registry, debian_python, moving)
+    assert forget(known.root, first.key)
+    assert Lock.parse(known.ensure(spec).lock).base != Lock.parse(first.lock).base
+
+
+def test_a_base_that_we_brought_goes_when_nobody_needs_it(image_home: ImageHome, debian: str) -> None:
+    with running_registry(engine_folder(), is_private=False) as registry:
+        base = f"{registry.address}/team/debian:12"
+        _push(image_home, registry, debian, base)
+        built = image_home.ensure(of_image(base, "demo==1.0"))
+        details = image_home.environments.image_of(built)
+    assert details
+    assert details.brought == (base,)
+    found = image_home.engine.images.find(base)
+    assert found
+    assert details.bytes > found.size
+    prune(image_home.root)
+    assert image_home.engine.images.find(base) is None
 
 
 def test_an_image_that_the_registry_has_not_is_said_to_be_missing(known: ImageHome, registry: Registry) -> None:
@@ -141,6 +233,12 @@ def test_an_index_s_password_is_used_in_the_image_and_stays_nowhere(
         built = image_home.ensure(of_image(debian_python, "hidden"))
     assert image_home.python(built, "import hidden; print(hidden.version)") == ["1.0"]
     _is_nowhere(INDEX_PASSWORD, image_home, built.image)
+
+
+def _push(home: ImageHome, registry: Registry, image: str, name: str) -> None:
+    home.engine.images.tag(image, name)
+    home.engine.images.push(name, lambda _: None, credentials=registry.credentials)
+    home.engine.images.remove(name)
 
 
 class _Index(SimpleHTTPRequestHandler):

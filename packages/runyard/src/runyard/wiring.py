@@ -119,6 +119,7 @@ def build_controller(
         tokens=base.tokens,
         environments=environments.builder,
         sources=environments.packages.sources,
+        logins=environments.logins.shown,
         key_of=key_of,
         note_built=environments.built.note,
         image_of=lambda built: environments.image_of(built.key),

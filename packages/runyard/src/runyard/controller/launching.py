@@ -1,12 +1,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runyard.controller.outputs import CompletesOutputs
 from runyard.controller.restarts import restores_outputs
 from runyard.engines.local_pool import slot_of
+from runyard.model.images import ImageSpec
 from runyard.model.nodes import Gang
 from runyard.model.plan import DataItem, EnvironmentSpec
 from runyard.model.runs import RunRecord, attempt_id
@@ -38,6 +39,8 @@ class Surroundings:
     """Whether nodes that share no files with us can make it from what the workspace keeps."""
     sources: Callable[[str, Mapping[str, str]], str] = lambda workspace, variables: ""
     """What tells apart environments by the indexes that the workspace, or else the submitter, takes packages from."""
+    logins: Callable[[str, ImageSpec], str] = lambda workspace, image: ""
+    """What tells apart images by the logins that the workspace has to their registries."""
     key_of: Callable[[EnvironmentSpec], str] = repr
     """The same for specs that one environment serves."""
     note_built: Callable[[RunRecord, str], None] = lambda run, key: None
@@ -134,12 +137,15 @@ class Launching:
 
     def _environment(self, run: RunRecord, gpus: GpuShare) -> EnvironmentSpec:
         around, definition = self._around, run.definition
-        return plan_environment(
+        spec = plan_environment(
             definition,
             gpu_present=gpus.has_gpus,
             for_tables=packages_for_tables(around.assets, run.workspace, definition),
             sources=around.sources(run.workspace, submitter_variables(definition)),
         )
+        if spec.image is None:
+            return spec
+        return replace(spec, image=replace(spec.image, login=around.logins(run.workspace, spec.image)))
 
     def _share(self, run: RunRecord, gang: Gang) -> GpuShare:
         """Before the run has nodes, as they will be: its environment depends on whether they have GPUs."""

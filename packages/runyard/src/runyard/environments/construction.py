@@ -1,8 +1,9 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runyard.environments.compiled import Bring, CompiledWheels
+from runyard.environments.compiled import Bring, CompiledWheel, CompiledWheels
 from runyard.environments.durable import write_beside
 from runyard.environments.folder import EnvironmentFolder
 from runyard.environments.indexes import NAMES_INDEX
@@ -15,7 +16,7 @@ from runyard.environments.sources import Sources
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.plan import EnvironmentSpec
-from runyard.planning.source_builds import Unsuited, source_build
+from runyard.planning.source_builds import SourceBuild, Unsuited, source_build
 from runyard.ports.environments import BuiltEnvironment
 
 NOT_AS_LOCKED = (
@@ -129,7 +130,6 @@ class Construction:
     def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
         """Requirements by the keys of the wheels that were installed for them."""
         compiled: dict[str, str] = {}
-        wheels = CompiledWheels(self.folder.path.parent, variables)
         options = [line for line in self.spec.requirements if line.startswith("-")]
         if self.sources.settings.index_url:
             options = [line for line in options if not NAMES_INDEX.match(line)]
@@ -139,18 +139,24 @@ class Construction:
                 self.say(build.why)
                 continue
             build = replace(build, origin=tuple(filter(None, (self.spec.sources, *options))))
-            with wheels.ensure(
-                build,
-                self.folder.python,
-                self.interpreter,
-                options=options,
-                bring=self.bring,
-                held=self.held,
-                say=self.say,
-            ) as wheel:
+            with self._compiled(build, options, variables) as wheel:
                 uv.install_wheel(wheel.path, self.spec, self.folder.path, self.interpreter, self.say)
             compiled[wheel.key] = build.requirement
         return compiled
+
+    def _compiled(
+        self, build: SourceBuild, options: Sequence[str], variables: Mapping[str, str]
+    ) -> AbstractContextManager[CompiledWheel]:
+        """Its wheel, found or made, for as long as it is installed from."""
+        return CompiledWheels(self.folder.path.parent, variables).ensure(
+            build,
+            self.folder.python,
+            self.interpreter,
+            options=options,
+            bring=self.bring,
+            held=self.held,
+            say=self.say,
+        )
 
     def _to_compile(self, uv: Uv) -> list[str]:
         if self.spec.locked:

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from runyard.environments import cache
+from runyard.environments.durable import locked_if_free
 from runyard.environments.images.environments import ImageEnvironments, engine_here
-from runyard.environments.images.record import ImageDetails
+from runyard.environments.images.record import ImageDetails, ImageFolder
 from runyard.environments.programs import Say
 from runyard.environments.provisions import PlaceFiles, Provisions
 from runyard.environments.uv import MadeElsewhere, UvEnvironments
@@ -89,6 +90,20 @@ class Environments:
         """Keep the cache within its bounds."""
         if cache.trim(self._root, cache.size_limit(self._root), spared={new}):
             self._images.sweep()
+
+
+def forget(root: Path, key: str) -> bool:
+    """Have the environment of that key built anew, in an image from what its registry has then. False where it is in
+    use or being built, and stays."""
+    folder = ImageFolder(root, key)
+    with locked_if_free(folder.builder_lock) as unbuilt, locked_if_free(folder.use_lock) as unused:
+        if not (unbuilt and unused):
+            return False
+        if folder.details() is not None:
+            folder.fresh.touch()
+        folder.lock.unlink(missing_ok=True)
+        folder.remove()
+        return True
 
 
 def prune(

@@ -19,6 +19,9 @@ class ImageSpec:
     """What the Dockerfile may copy; nothing else of any machine."""
     registry: str = ""
     """The registry's address, for which the node asks the service for credentials. They are in no plan."""
+    login: str = ""
+    """Tells apart what was built with other logins to its registries, and no password: an image that takes one is
+    found by those alone who have it."""
     platform: str = DEFAULT_PLATFORM
     interpreter: str = ""
     """Of an image that is used as it is: the user's interpreter in it, a path or a name on its PATH."""

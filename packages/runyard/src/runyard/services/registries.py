@@ -1,14 +1,20 @@
+import hashlib
+import hmac
 import json
+import secrets
+import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from runyard.errors import InvalidArgument, NotFound
-from runyard.planning.image import mapping_in, registry_address, registry_of
+from runyard.model.images import ImageSpec
+from runyard.planning.image import mapping_in, registries_of, registry_address, registry_of
 from runyard.services.secrets import Vault
 
 SECRET_FIELDS = ("username", "password")
 LONGEST_FIELD = 64 * 1024
 _VAULT_FOLDER = "registry"
+_SALT = f"{_VAULT_FOLDER}/.salt"
 
 
 class RegistryLogins:
@@ -16,7 +22,7 @@ class RegistryLogins:
     of the registry; of a workspace the last that was given for an address counts."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault = vault
+        self._vault, self._lock = vault, threading.Lock()
 
     def taken_out(self, workspace: str, environment: Mapping[str, Any]) -> dict[str, Any]:
         """The environment without what it says of its registry's user, which is in the vault from then on."""
@@ -39,6 +45,22 @@ class RegistryLogins:
             except NotFound:
                 continue
         return found
+
+    def shown(self, workspace: str, image: ImageSpec) -> str:
+        """What tells apart environments of those who have other logins to the image's registries: "" for none. It is no
+        way to the password."""
+        logins = self.of(workspace, registries_of(image))
+        told = json.dumps(logins, sort_keys=True).encode()
+        return hmac.new(self._salt(workspace), told, hashlib.sha256).hexdigest()[:24] if logins else ""
+
+    def _salt(self, workspace: str) -> bytes:
+        with self._lock:
+            try:
+                return self._vault.get(workspace, _SALT).encode()
+            except NotFound:
+                made = secrets.token_hex(32)
+                self._vault.put(workspace, _SALT, made)
+                return made.encode()
 
     def _keep(self, workspace: str, address: str, login: Mapping[str, str]) -> None:
         if self.of(workspace, [address]).get(address) != login:

@@ -40,10 +40,15 @@ def conda_for(spec: EnvironmentSpec, sources: Sources, say: Say, given_lock: str
 
 
 def require_twins(
-    spec: EnvironmentSpec, say: Say, variables: Mapping[str, str] | None = None, hint: str = CONDA_WAYS
+    spec: EnvironmentSpec,
+    say: Say,
+    variables: Mapping[str, str] | None = None,
+    *,
+    why: str = "no conda is here to install it",
+    hint: str = CONDA_WAYS,
 ) -> None:
-    """Say what stands for each conda package on the index. EnvironmentFailed names those for which nothing does; a
-    program that is on the PATH of `variables` does for a package that is little else."""
+    """Say what stands for each conda package on the index. EnvironmentFailed names those for which nothing does, and
+    `why` conda does not install them; a program on the PATH of `variables` does for a package that is little else."""
     missing = []
     for line in spec.conda.packages if spec.conda else ():
         package = parse_conda_line(line)
@@ -57,8 +62,7 @@ def require_twins(
             missing += [line] if has_no_twin(package.name) else []
     if missing:
         raise EnvironmentFailed(
-            f"The Python package index has no twin of {', '.join(map(repr, missing))}, and no conda is here to install "
-            f"{'it' if len(missing) == 1 else 'them'}.",
+            f"The Python package index has no twin of {', '.join(map(repr, missing))}, and {why}.",
             hint=f"{hint} Or take {'it' if len(missing) == 1 else 'them'} out of the conda dependencies.",
             cause=Cause.NO_PYPI_TWIN,
             said="",

@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runyard.containers.containers import ContainerSpec
@@ -7,7 +7,7 @@ from runyard.containers.engine import Engine
 from runyard.containers.failures import Refused, sentence
 from runyard.containers.images import ImageFacts
 from runyard.environments.compiled import Bring
-from runyard.environments.images.bases import Bases, digest_of
+from runyard.environments.images.bases import Bases
 from runyard.environments.images.choosing import of_the_image, of_the_machine
 from runyard.environments.images.filling import (
     OLDEST_COMPILED_BY_UV,
@@ -15,12 +15,12 @@ from runyard.environments.images.filling import (
     ContainedFolder,
     path_in_image,
 )
+from runyard.environments.images.given import digest_of
 from runyard.environments.images.interpreter_layer import InterpreterLayer
-from runyard.environments.images.naming import BASE, ENVIRONMENT, HOME, USUAL_PATH, Naming
+from runyard.environments.images.naming import BASE, ENVIRONMENT, HOME, USUAL_PATH, Naming, notes_of
 from runyard.environments.images.passage import Passage
 from runyard.environments.images.pythons import pythons_of
 from runyard.environments.images.record import ImageDetails, ImageFolder
-from runyard.environments.images.sweeping import notes_of
 from runyard.environments.images.tools import uv_tool
 from runyard.environments.images.uv_cache import cache_mount, cache_of
 from runyard.environments.images.workshop import Site, Workshop
@@ -39,6 +39,18 @@ TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
 
 
 @dataclass(frozen=True)
+class Made:
+    """The image of an environment and the one `below` it, which has its interpreter."""
+
+    image: ImageFacts
+    below: ImageFacts
+    name: str
+    python: str
+    lock: Lock
+    path_variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ImageBuild:
     """One image environment while it is made, by the holder of its builder lock, whose descriptor is `held`."""
 
@@ -54,21 +66,23 @@ class ImageBuild:
 
     def make(self, bases: Bases, scratch: Path, given: Lock | None) -> BuiltEnvironment:
         """Base, interpreter and packages, each a layer on the one before."""
-        base = bases.bring(self.wanted)
+        base = bases.bring(self.wanted, Lock.parse(self.spec.locked).base or (given.base if given else ""))
         if self.spec.user_managed:
-            return self._as_it_is(base)
-        image, interpreter = self._with_python(base, scratch)
-        self.say(f"Python {interpreter} at {interpreter.path} in the image.")
-        return self._with_packages(base, image, interpreter, scratch, given)
+            made = self._as_it_is(base)
+        else:
+            image, interpreter = self._with_python(base, scratch)
+            self.say(f"Python {interpreter} at {interpreter.path} in the image.")
+            made = self._with_packages(base, image, interpreter, scratch, given)
+        return self._recorded(base, made, bases.brought(self.wanted))
 
-    def _as_it_is(self, base: ImageFacts) -> BuiltEnvironment:
+    def _as_it_is(self, base: ImageFacts) -> Made:
         """The user's own image, with the interpreter that it has."""
         python, version = self._own_python(base)
         self.say(f"The image is used as it is, with its Python {version} at {python}.")
         name = self.naming.environment(self.folder.key)
         self.engine.images.tag(base.id, name)
-        lock = Lock("", python=version, base=digest_of(base))
-        return self._finished(base, base, name, python, lock, {}, image=base)
+        lock = Lock("", python=version, base=digest_of(self.naming, base))
+        return Made(base, base, name, python, lock)
 
     def _own_python(self, base: ImageFacts) -> tuple[str, str]:
         """Path and version of the interpreter that the user names; of `python3` where `python` is not there: Debian's
@@ -77,7 +91,7 @@ class ImageBuild:
         said = ""
         for name in (asked, "python3") if asked == "python" else (asked,):
             heard: list[str] = []
-            spec = ContainerSpec(base.id, command=(name, "-c", TELL), working_folder="/")
+            spec = ContainerSpec(base.id, (name, "-c", TELL), working_folder="/", name=self._container("asking"))
             try:
                 ended = self.engine.containers.run(spec, heard.append).exit
             except Refused as refused:
@@ -100,7 +114,7 @@ class ImageBuild:
 
     def _with_python(self, base: ImageFacts, scratch: Path) -> tuple[ImageFacts, Interpreter]:
         notes = notes_of(self.naming.root, base.id)
-        in_image = pythons_of(self.engine, base, notes, scratch, self.say)
+        in_image = pythons_of(self.engine, base, notes, scratch, self._container("looking"))
         own = of_the_image(self.spec, in_image)
         if own is not None:
             interpreter, note = own
@@ -117,33 +131,19 @@ class ImageBuild:
             self.say(line)
         if nearer is not None:
             return base, nearer
-        layer = InterpreterLayer(self.engine, self.naming, scratch, self.say)
+        layer = InterpreterLayer(self.engine, self.naming, self._container("python"), scratch, self.say)
         image, path, interpreter = layer.on(base, candidates)
         return image, Interpreter(path, interpreter.version)
 
     def _with_packages(
         self, base: ImageFacts, image: ImageFacts, interpreter: Interpreter, scratch: Path, given: Lock | None
-    ) -> BuiltEnvironment:
-        key, name = self.folder.key, self.naming.environment(self.folder.key)
-        labels = {HOME: self.naming.home, BASE: digest_of(base)}
-        path = path_in_image(key)
+    ) -> Made:
+        key, name, path = self.folder.key, self.naming.environment(self.folder.key), path_in_image(self.folder.key)
         own = Interpreter(str(path / "bin" / "python"), interpreter.version)
+        labels = {HOME: self.naming.home, BASE: digest_of(self.naming, base)}
         with self.sources.laid_out(scratch) as variables:
             passage = self._passage(scratch, variables, given)
-            uv = uv_tool()
-            site = Site(
-                engine=self.engine,
-                image=image,
-                python=interpreter.path,
-                folder=str(path),
-                passage=passage,
-                mounts=(*uv.mounts, cache_mount(variables)),
-                variables=self._own_variables(image, variables, interpreter, base),
-                labels=labels,
-                name=self.naming.build_container(key),
-                scratch=scratch,
-            )
-            with Workshop(site) as workshop:
+            with Workshop(self._site(base, image, interpreter, passage, variables)) as workshop:
                 construction = ContainedConstruction(
                     folder=ContainedFolder(self.naming.root, key, interpreter, workshop, scratch),
                     spec=_seen_inside(self.spec, passage),
@@ -154,16 +154,37 @@ class ImageBuild:
                     say=self.say,
                     workshop=workshop,
                     passage=passage,
-                    base=digest_of(base),
+                    base=digest_of(self.naming, base),
                     kept=notes_of(self.naming.root, base.id) / "wheels",
                 )
                 lock, paths = construction.fill(given, variables, scratch)
                 self.say("Keeping the environment as a layer of the image.")
                 changes = (_variable("PATH", f"{path}/bin", image.variables.get("PATH") or USUAL_PATH),)
-                made = workshop.commit(
-                    name, labels={**labels, ENVIRONMENT: key}, changes=changes, message="Runyard environment"
-                )
-        return self._finished(base, made, name, own.path, lock, paths, image=image)
+                labels[ENVIRONMENT] = key
+                made = workshop.commit(name, labels=labels, changes=changes, message="Runyard environment")
+        return Made(made, image, name, own.path, lock, paths)
+
+    def _site(
+        self,
+        base: ImageFacts,
+        image: ImageFacts,
+        interpreter: Interpreter,
+        passage: Passage,
+        variables: Mapping[str, str],
+    ) -> Site:
+        uv = uv_tool()
+        return Site(
+            engine=self.engine,
+            image=image,
+            python=interpreter.path,
+            folder=str(path_in_image(self.folder.key)),
+            passage=passage,
+            mounts=(*uv.mounts, cache_mount(variables)),
+            variables=self._own_variables(image, variables, interpreter, base),
+            name=self._container("filling"),
+            labels={HOME: self.naming.home},
+            scratch=passage.scratch,
+        )
 
     def _own_variables(
         self, image: ImageFacts, variables: Mapping[str, str], interpreter: Interpreter, base: ImageFacts
@@ -182,28 +203,33 @@ class ImageBuild:
         texts += [spec.locked, given.packages if given else ""]
         return Passage.of(scratch, self.sources.folders, variables, texts)
 
-    def _finished(
-        self,
-        base: ImageFacts,
-        made: ImageFacts,
-        name: str,
-        python: str,
-        lock: Lock,
-        path_variables: Mapping[str, str],
-        *,
-        image: ImageFacts,
-    ) -> BuiltEnvironment:
-        ours = {one for facts in (base, image) for one in facts.names if self.naming.is_ours(one)}
+    def _container(self, step: str) -> str:
+        return self.naming.build_container(self.folder.key, step)
+
+    def _recorded(self, base: ImageFacts, made: Made, brought: tuple[str, ...]) -> BuiltEnvironment:
+        ours = {one for facts in (base, made.below) for one in facts.names if self.naming.is_ours(one)}
+        is_ours = bool(brought or ours or self.wanted.dockerfile)
         details = ImageDetails(
-            name=name,
-            id=made.id,
+            name=made.name,
+            id=made.image.id,
             registry=self.wanted.registry,
-            dockerfile=self._dockerfile(lock, python),
-            python=python,
-            names=(name, *sorted(one.removeprefix("localhost/") for one in ours - {name})),
-            bytes=max(0, made.size - base.size),
+            dockerfile=self._dockerfile(made.lock, made.python),
+            python=made.python,
+            names=(made.name, *sorted(one.removeprefix("localhost/") for one in ours - {made.name})),
+            brought=brought,
+            bytes=made.image.size - (0 if is_ours and self._is_first_on(base) else base.size),
         )
-        return self.folder.finish_image(lock, details, path_variables)
+        return self.folder.finish_image(made.lock, details, made.path_variables)
+
+    def _is_first_on(self, base: ImageFacts) -> bool:
+        """A base that came for our environments counts once."""
+        notes = notes_of(self.naming.root, base.id)
+        notes.mkdir(parents=True, exist_ok=True)
+        try:
+            (notes / "counted").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def _dockerfile(self, lock: Lock, python: str) -> str:
         """What a person would write to come to the same."""

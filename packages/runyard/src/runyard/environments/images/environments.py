@@ -23,6 +23,9 @@ from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment
 
+NO_CONDA_IN_IMAGES = "conda does not install into an image"
+NO_CONDA_HINT = "Have it in the image: a Dockerfile with a step that installs it."
+
 
 def engine_here(variables: Mapping[str, str]) -> Engine:
     """The engine of this machine; what the submitter has chosen is asked first where the machine's own processes chose
@@ -80,7 +83,9 @@ class ImageEnvironments(UvEnvironments):
     ) -> BuiltEnvironment:
         assert spec.image
         assert isinstance(folder, ImageFolder)
-        require_twins(spec, say)
+        if spec.conda:
+            say("conda packages of an environment in an image come from the Python package index.")
+        require_twins(spec, say, why=NO_CONDA_IN_IMAGES, hint=NO_CONDA_HINT)
         engine = engine_here(self._variables)
         scratch = folder.fresh_scratch()
         build = ImageBuild(
@@ -94,11 +99,23 @@ class ImageEnvironments(UvEnvironments):
             held=held,
             say=say,
         )
-        bases = Bases(engine, self._naming, sources, self._provisions.registries, self._place, scratch, say)
+        bases = Bases(
+            engine=engine,
+            naming=self._naming,
+            sources=sources,
+            registries=self._provisions.registries,
+            place=self._place,
+            scratch=scratch,
+            key=folder.key,
+            is_fresh=folder.fresh.exists(),
+            say=say,
+        )
         try:
             with shared(builders_lock(self._root)):
-                Sweeping(engine, self._naming).remove_containers(folder.key)
-                return build.make(bases, scratch, Lock.parse(elsewhere.lock) if elsewhere else None)
+                Sweeping(engine, self._naming).remove_left(folder.key)
+                built = build.make(bases, scratch, Lock.parse(elsewhere.lock) if elsewhere else None)
+            folder.fresh.unlink(missing_ok=True)
+            return built
         except (OSError, EnvironmentFailed):
             folder.remove()
             raise

@@ -1,9 +1,11 @@
 """An environment in an image is filled as one of this machine is, by programs in a build container."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runyard.environments.compiled import CompiledWheel
 from runyard.environments.construction import Construction
 from runyard.environments.folder import EnvironmentFolder
 from runyard.environments.images.compiling import Compiling
@@ -18,7 +20,7 @@ from runyard.environments.programs import Say, Spoken
 from runyard.environments.toolchain import INSTALL_MPI
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
-from runyard.planning.source_builds import Unsuited, source_build
+from runyard.planning.source_builds import SourceBuild
 
 OLDEST_COMPILED_BY_UV = (3, 7, 0)
 
@@ -35,9 +37,16 @@ class ContainedFolder(EnvironmentFolder):
         self.path = path_in_image(key)
         self.python = self.path / "bin" / "python"
         self._base, self._workshop, self._work = base, workshop, work
+        self._platform = ""
+
+    @property
+    def platform(self) -> str:
+        """Of the image, once the environment is made."""
+        return self._platform
 
     def make(self, interpreter: Interpreter) -> None:
-        self._run("empty_environment.py", str(self.path), self._base.path, interpreter.minor, str(interpreter))
+        arguments = (str(self.path), self._base.path, interpreter.minor, str(interpreter))
+        self._platform = self._run("empty_environment.py", *arguments)[-1]
 
     def link_libraries(self, links: Sequence[Sequence[str]]) -> dict[str, str]:
         """Libraries of the image under the names that old packages look for them by; answers with the variables that
@@ -63,12 +72,14 @@ class ContainedFolder(EnvironmentFolder):
         if self._base.version < OLDEST_COMPILED_BY_UV:
             self._workshop.run(command, lambda line: None, env={}, cwd=self._work)
 
-    def _run(self, script: str, *arguments: str) -> None:
-        """On the interpreter that the environment is made from. OSError with its words where it fails."""
+    def _run(self, script: str, *arguments: str) -> list[str]:
+        """What a program of ours says, on the interpreter that the environment is made from. OSError with its words
+        where it fails."""
         command = [self._base.path, "-I", "-B", f"{INSIDE}/{script}", *arguments]
         ended = self._workshop.run(command, lambda line: None, env={}, cwd=self._work)
         if ended.exit_code:
             raise OSError("\n".join(ended.words) or f"{script} ended with {ended.exit_code}")
+        return ended.words
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class ContainedConstruction(Construction):
         return self.workshop.run([*uv_tool().command, *command[1:]], say, env=env, cwd=cwd, held=held)
 
     def _of_here(self, lock: Lock) -> Lock:
-        return replace(lock.made_here(str(self.interpreter)), base=self.base)
+        return replace(lock.made_here(str(self.interpreter)), platform=self.folder.platform, base=self.base)
 
     def _outward(self, lock: Lock) -> Lock:
         return replace(lock, packages=self.passage.outward(lock.packages))
@@ -115,26 +126,17 @@ class ContainedConstruction(Construction):
         before = super()._locked_before()
         return before and replace(before, packages=self.passage.inward(before.packages))
 
-    def _add_compiled(self, uv: Uv, lock: Lock, variables: Mapping[str, str]) -> dict[str, str]:
-        options = [line for line in self.spec.requirements if line.startswith("-")]
-        scratch = self.passage.scratch
+    def _compiled(
+        self, build: SourceBuild, options: Sequence[str], variables: Mapping[str, str]
+    ) -> AbstractContextManager[CompiledWheel]:
         compiling = Compiling(
             workshop=self.workshop,
             python=self.folder.python,
             interpreter=self.interpreter,
             variables=variables,
-            scratch=scratch,
-            kept=self.kept,
+            scratch=self.passage.scratch,
+            kept=self.kept / (self.spec.sources or "usual"),
             held=self.held,
             say=self.say,
         )
-        compiled: dict[str, str] = {}
-        for requirement in self._to_compile(uv):
-            build = source_build(requirement, "\n".join(lock.versions))
-            if isinstance(build, Unsuited):
-                self.say(build.why)
-                continue
-            wheel = compiling.wheel(build, options)
-            uv.install_wheel(wheel, self.spec, self.folder.path, self.interpreter, self.say)
-            compiled[wheel.name] = build.requirement
-        return compiled
+        return nullcontext(compiling.wheel(build, options))

@@ -22,6 +22,8 @@ LIBRARIES = "LD_LIBRARY_PATH"
 class InterpreterLayer:
     engine: Engine
     naming: Naming
+    container: str
+    """The name of its containers."""
     scratch: Path
     say: Say
 
@@ -71,7 +73,15 @@ class InterpreterLayer:
         containers, labels = self.engine.containers, {HOME: self.naming.home, BASE: base.id}
         command = (files.python, "-I", "-B", "-c", f"import {', '.join(('sys', *files.modules))}")
         container = containers.create(
-            ContainerSpec(base.id, command, variables=variables, labels=labels, working_folder="/", user="0:0")
+            ContainerSpec(
+                base.id,
+                command,
+                variables=variables,
+                labels=labels,
+                working_folder="/",
+                user="0:0",
+                name=self.container,
+            )
         )
         try:
             containers.put_archive(container, "/", archive)

@@ -12,7 +12,6 @@ from runyard.environments.durable import write_beside
 from runyard.environments.images.naming import USUAL_PATH
 from runyard.environments.images.tools import TOOLS, uv_tool
 from runyard.environments.interpreters import Interpreter
-from runyard.environments.programs import Say
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 
@@ -23,18 +22,19 @@ OFTEN = ("/opt/conda/bin", "/opt/miniconda/bin", "/usr/local/bin", "/usr/bin")
 OLDEST = (3, 6)
 
 
-def pythons_of(engine: Engine, image: ImageFacts, notes: Path, scratch: Path, say: Say) -> list[Interpreter]:
-    """The CPythons on the image's PATH and where they often are, in that order. An image is looked into once."""
+def pythons_of(engine: Engine, image: ImageFacts, notes: Path, scratch: Path, container: str) -> list[Interpreter]:
+    """The CPythons on the image's PATH and where they often are, in that order. An image is looked into once, in a
+    container of that name."""
     file = notes / "pythons.json"
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError):
-        found = _looked_into(engine, image, scratch, say)
+        found = _looked_into(engine, image, scratch, container)
         write_beside(file, json.dumps(found).encode())
     return [Interpreter(path, (major, minor, patch)) for path, (major, minor, patch) in found]
 
 
-def _looked_into(engine: Engine, image: ImageFacts, scratch: Path, say: Say) -> list[tuple[str, list[int]]]:
+def _looked_into(engine: Engine, image: ImageFacts, scratch: Path, container: str) -> list[tuple[str, list[int]]]:
     uv, heard = uv_tool(), list[str]()
     path = os.pathsep.join((image.variables.get("PATH") or USUAL_PATH, *OFTEN))
     temporary = scratch / "looking"
@@ -46,12 +46,11 @@ def _looked_into(engine: Engine, image: ImageFacts, scratch: Path, say: Say) -> 
         mounts=(*uv.mounts, Mount(str(temporary), f"{TOOLS}/tmp")),
         working_folder="/",
         user="0:0",
+        name=container,
     )
     ended = engine.containers.run(spec, heard.append).exit
     listed = next((line for line in heard if line.startswith("[")), "")
     if ended.status or not listed:
-        for line in heard:
-            say(line)
         raise EnvironmentFailed(
             f"Nothing can be run in image {image.names[0] if image.names else image.id!r}.",
             hint="Choose an image for this machine's processor and operating system.",

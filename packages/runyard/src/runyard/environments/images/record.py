@@ -25,17 +25,27 @@ class ImageDetails:
     """The environment's interpreter in it."""
     names: tuple[str, ...] = ()
     """All images of ours that it stands on, its own among them."""
+    brought: tuple[str, ...] = ()
+    """Names of other images that are in the engine for it, and for others like it."""
     bytes: int = 0
-    """What it adds to the image that the user chose."""
+    """What it added to what the engine had."""
 
 
 class ImageFolder(EnvironmentFolder):
     """One image environment's place on disk: a few facts; all else is in the engine."""
 
+    @property
+    def fresh(self) -> Path:
+        """Is there where the next build is to take the base as its registry has it then."""
+        return self.lock.with_suffix(".fresh")
+
     def details(self) -> ImageDetails | None:
         """None where there is no finished environment, or one of another kind."""
         facts = self.facts()
-        return ImageDetails(**facts.image) if facts and facts.image else None
+        if not facts or not facts.image:
+            return None
+        lists = {name: tuple(facts.image.get(name, ())) for name in ("names", "brought")}
+        return ImageDetails(**{**facts.image, **lists})
 
     def recorded(self) -> BuiltEnvironment | None:
         """The finished environment, whether or not the engine still has its image."""

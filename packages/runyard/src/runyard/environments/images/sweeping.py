@@ -9,7 +9,8 @@ from runyard.containers.engine import Engine
 from runyard.containers.images import ImageInUse
 from runyard.environments.durable import locked_if_free
 from runyard.environments.folder import EnvironmentFolder
-from runyard.environments.images.naming import HOME, Naming
+from runyard.environments.images.brought import BroughtNames
+from runyard.environments.images.naming import HOME, Naming, all_notes
 from runyard.environments.images.record import ImageFolder
 
 
@@ -18,22 +19,17 @@ def builders_lock(root: Path) -> Path:
     return root / "locks" / "images.building"
 
 
-def notes_of(root: Path, image_id: str) -> Path:
-    """A folder for what is known of an image, for as long as the engine has it."""
-    return _all_notes(root) / image_id.partition(":")[2]
-
-
 @dataclass(frozen=True)
 class Sweeping:
     engine: Engine
     naming: Naming
 
-    def remove_containers(self, mine: str = "") -> None:
-        """Build containers whose builder is no more; `mine` is the key whose builder we are."""
-        beginning = self.naming.build_container()
-        for container in self.engine.containers.with_labels({HOME: self.naming.home}):
-            key = container.name.removeprefix(beginning)
-            if container.name != key and (key == mine or self._is_left(key)):
+    def remove_left(self, mine: str = "") -> None:
+        """What builders that are no more had in the engine; `mine` is the key whose builder we are."""
+        BroughtNames(self.engine, self.naming).remove_left(mine)
+        for container in self.engine.containers.with_labels({}):
+            key = self.naming.key_of_build_container(container.name)
+            if key and (key == mine or self._is_left(key)):
                 self.engine.containers.remove(container.id)
 
     def remove_images(self) -> list[str]:
@@ -42,7 +38,7 @@ class Sweeping:
         with locked_if_free(builders_lock(self.naming.root)) as free:
             if not free:
                 return []
-            self.remove_containers()
+            self.remove_left()
             needed, used = self._needed(), {one.image for one in self.engine.containers.with_labels({})}
             removed = []
             for entry in self.engine.images.with_labels({}):
@@ -52,6 +48,7 @@ class Sweeping:
                 if not entry.names and entry.labels.get(HOME) == self.naming.home:
                     left = [entry.id]
                 removed += [name for name in left if _plain(name) not in needed and self._removed(name)]
+            BroughtNames(self.engine, self.naming).remove_all_but(needed)
             self._forget()
             return removed
 
@@ -61,7 +58,8 @@ class Sweeping:
 
     def _needed(self) -> set[str]:
         folders = (ImageFolder(self.naming.root, entry.parent.name) for entry in self.naming.root.glob("*/.ready"))
-        return {name for folder in folders if (details := folder.details()) for name in details.names}
+        found = [details for folder in folders if (details := folder.details())]
+        return {name for details in found for name in (*details.names, *details.brought)}
 
     def _removed(self, name: str) -> bool:
         with suppress(ImageInUse):
@@ -69,14 +67,10 @@ class Sweeping:
         return False
 
     def _forget(self) -> None:
-        notes = _all_notes(self.naming.root)
+        notes = all_notes(self.naming.root)
         for folder in notes.iterdir() if notes.is_dir() else ():
             if self.engine.images.find(f"sha256:{folder.name}") is None:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _all_notes(root: Path) -> Path:
-    return root / "locks" / "images"
 
 
 def _plain(name: str) -> str:

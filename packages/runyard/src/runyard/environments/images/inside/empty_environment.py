@@ -1,6 +1,7 @@
-"""Makes an empty virtual environment of whatever is in a folder: FOLDER PYTHON MINOR VERSION."""
+"""Makes an empty virtual environment of whatever is in a folder: FOLDER PYTHON MINOR VERSION. Says the platform."""
 
 import os
+import platform
 import shutil
 import sys
 
@@ -20,6 +21,7 @@ def main(folder: str, python: str, minor: str, version: str) -> None:
     with open(os.path.join(folder, "pyvenv.cfg"), "w") as settings:
         settings.write("home = " + os.path.dirname(python) + "\n")
         settings.write("include-system-site-packages = false\nversion = " + version + "\n")
+    print(platform.system().lower(), platform.machine(), *platform.libc_ver())
 
 
 if __name__ == "__main__":
