@@ -9,6 +9,7 @@ from azureml.core._environment_sections import (  # noqa: F401
     SparkSection)
 from azureml.core._image_building import (  # noqa: F401
     DockerImageDetails, ImageBuildDetails, image_details, start_build)
+from azureml.core._private_wheels import kept_wheel
 from azureml.core.conda_dependencies import PYTHON_DEFAULT_VERSION, CondaDependencies  # noqa: F401
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.databricks import DatabricksSection
@@ -161,7 +162,11 @@ class Environment(Element):
 
     @staticmethod
     def add_private_pip_wheel(workspace, file_path, exist_ok=False):
-        """Keep a wheel in the default datastore; the address returned can stand in a list of pip packages."""
+        """Keep a wheel in the default datastore; the address returned can stand in a list of pip packages.
+
+        It names this very content: with another wheel of the same name comes another address. Runs on this machine, and
+        on those that share its RUNYARD_HOME, can install it.
+        """
         if not os.path.isfile(file_path):
             raise UserErrorException("file_path names no file: %r." % str(file_path))
         if not str(file_path).endswith(".whl"):
@@ -171,8 +176,7 @@ class Environment(Element):
             raise UserErrorException("The wheel %r is stored already; pass exist_ok=True to replace it." % (
                 os.path.basename(file_path),))
         store.upload_files([file_path], target_path="wheels", overwrite=exist_ok, show_progress=False)
-        from pathlib import Path
-        return Path(os.path.abspath(file_path)).as_uri()
+        return kept_wheel(file_path)
 
     def build(self, workspace, image_build_compute=None):
         """Have the environment built now, so that no run waits for it; returns at once."""
