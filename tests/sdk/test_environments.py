@@ -1,13 +1,14 @@
 """Environments as users keep, build and find them again, through a real service."""
 
 import hashlib
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from azureml.core import Environment, Experiment, Workspace
+from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.environment import DockerBuildContext
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
@@ -25,11 +26,11 @@ def environment_of(name: str, *packages: str, index: Path | None = None) -> Envi
     return made
 
 
-def wheel(folder: Path, name: str, version: str) -> Path:
+def wheel(folder: Path, name: str, version: str, text: str = "") -> Path:
     path = folder / f"{name}-{version}-py3-none-any.whl"
     about = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f"VERSION = {version!r}\n",
+        f"{name}.py": text or f"VERSION = {version!r}\n",
         f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -109,8 +110,9 @@ def test_the_password_of_a_registry_is_in_nothing_that_is_stored_or_shown(worksp
     assert run.get_environment().docker.base_image_registry.password is None
     assert stored(workspace, "private")["docker"]["baseImageRegistry"]["address"] == "registry.example"
     assert registry.password == PASSWORD
-    holding = [path for path in Path(service["home"]).rglob("*") if path.is_file() and PASSWORD in _text(path)]
-    assert holding == []
+    # Not by rglob: an attempt's folder is removed meanwhile.
+    files = (Path(folder) / name for folder, _, names in os.walk(service["home"]) for name in names)
+    assert [path for path in files if path.is_file() and PASSWORD in _text(path)] == []
 
 
 def test_a_build_that_is_in_the_cache_has_succeeded_at_once(workspace, tmp_path, capsys):
@@ -152,12 +154,16 @@ def test_a_folder_to_build_from_is_sent_as_it_is_now(workspace, tmp_path):
     (folder / "data/kept.txt").write_text("kept")
     (folder / "data/left.log").write_text("left")
     (folder / ".dockerignore").write_text("**/*.log\ndocker\n")
+    (tmp_path / "secret").write_text("of whoever builds")
+    for name, leads_to in {"out": tmp_path / "secret", "far": tmp_path, "within": folder / "data/kept.txt"}.items():
+        (folder / name).symlink_to(leads_to)
     context = DockerBuildContext.from_local_directory(workspace, str(folder), "docker/Dockerfile")
     (folder / "data/kept.txt").write_text("changed later")
     Environment.from_docker_build_context("from-folder", context).register(workspace)
     kept = stored(workspace, "from-folder")["docker"]["buildContext"]
     assert {path: sha256 for path, sha256, _, _ in kept["files"]}["data/kept.txt"] == _sha256("kept")
-    assert sorted(entry[0] for entry in kept["files"]) == [".dockerignore", "data/kept.txt", "docker/Dockerfile"]
+    names = [".dockerignore", "data/kept.txt", "docker/Dockerfile", "within"]
+    assert sorted(entry[0] for entry in kept["files"]) == names
     found = Environment.get(workspace, "from-folder").docker.build_context
     assert (found.dockerfile_path, found.location_type) == ("docker/Dockerfile", "storageaccount")
 
@@ -181,6 +187,26 @@ def test_a_private_wheel_is_kept_once_and_can_be_installed(workspace, tmp_path):
     assert "private-part" in log.replace("_", "-")
     with pytest.raises(UserErrorException, match=r"ends in \.whl"):
         Environment.add_private_pip_wheel(workspace, __file__)
+
+
+def test_a_private_wheel_that_replaces_another_is_what_new_runs_have(workspace, tmp_path):
+    shown = [_shown_by_a_run(workspace, tmp_path, content) for content in ("first", "second", "first")]
+    assert shown == ["first", "second", "first"]
+
+
+def _shown_by_a_run(workspace: Workspace, folder: Path, content: str) -> str:
+    """What the wheel of that content says in a run, once its file is gone."""
+    path = wheel(folder, "replaced", "1.0", f"print('says', {content!r})\n")
+    address = Environment.add_private_pip_wheel(workspace, str(path), exist_ok=True)
+    path.unlink()
+    (folder / "source").mkdir(exist_ok=True)
+    (folder / "source/train.py").write_text("import replaced")
+    made = environment_of("replaced", address)
+    run = Experiment(workspace, "wheels").submit(ScriptRunConfig(str(folder / "source"), "train.py", environment=made))
+    run.wait_for_completion(raise_on_error=False)
+    assert run.get_status() == "Completed", run.get_details()["error"]
+    run.download_file("azureml-logs/70_driver_log.txt", str(folder / "log.txt"))
+    return (folder / "log.txt").read_text().split("says ")[1].split()[0]
 
 
 def _index(folder: Path, *wheels: Path) -> Path:

@@ -34,6 +34,7 @@ class Rules:
     """gitignore patterns in order; the last that matches decides."""
 
     file_name = ".amlignore"
+    follows_links_out = True
 
     def __init__(self, lines):
         self._patterns = [pattern for pattern in map(_compiled, lines) if pattern]
@@ -55,6 +56,7 @@ class DockerRules:
     """Docker's patterns: each is meant from the folder's root, and an exception brings back what lies deeper too."""
 
     file_name = ".dockerignore"
+    follows_links_out = False  # Who builds from a folder of somebody else's does not mean to send their own files.
 
     def __init__(self, lines):
         texts = (line.strip() for line in lines)

@@ -41,13 +41,15 @@ def take_file(path):
 def walk(folder, rules):
     """`(path with forward slashes, full path, stat)` of every regular file that is not left out.
 
-    Links are followed, a link that leads back up only once. Sockets, pipes and devices are no files.
+    Links are followed, a link that leads back up only once; one that leads out of the folder where the rules say so.
+    Sockets, pipes and devices are no files.
     """
     above = {_identity(os.stat(folder))}
-    return _walk(folder, "", rules, above)
+    bounds = None if rules.follows_links_out else os.path.join(os.path.realpath(folder), "")
+    return _walk(folder, "", rules, above, bounds)
 
 
-def _walk(folder, prefix, rules, above):
+def _walk(folder, prefix, rules, above, bounds):
     with os.scandir(folder) as found:
         items = list(found)
     for item in items:
@@ -56,13 +58,15 @@ def _walk(folder, prefix, rules, above):
             facts = item.stat()
         except OSError:
             continue  # a dangling link, or gone since the folder was read
+        if bounds and item.is_symlink() and not os.path.realpath(item.path).startswith(bounds):
+            continue
         is_folder = stat.S_ISDIR(facts.st_mode)
         if rules.leave_out(path, is_folder):
             continue
         if is_folder:
             identity = _identity(facts)
             if identity not in above:
-                for below in _walk(item.path, path + "/", rules, above | {identity}):
+                for below in _walk(item.path, path + "/", rules, above | {identity}, bounds):
                     yield below
         elif stat.S_ISREG(facts.st_mode):
             _check_name(path)

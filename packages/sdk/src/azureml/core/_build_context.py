@@ -24,7 +24,8 @@ class DockerBuildContext(Element):
 
     @staticmethod
     def from_local_directory(workspace, path, dockerfile_path="Dockerfile"):
-        """The folder as it is now, less what its .dockerignore names: later changes of it have no effect."""
+        """The folder as it is now, less what its .dockerignore names and links that lead out of it: later changes of it
+        have no effect."""
         dockerfile = _checked(path, dockerfile_path)
         made = DockerBuildContext(DockerBuildContext.LocationType.StorageAccount, os.path.abspath(path), dockerfile)
         made._files = _sent(workspace._client, os.path.abspath(path), dockerfile)
