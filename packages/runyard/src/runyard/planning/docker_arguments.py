@@ -12,6 +12,7 @@ from runyard.planning.image import shown
 
 MOST_ARGUMENTS, LONGEST_ARGUMENT = 1000, 32 * 1024
 LARGEST_BYTES = 1 << 50
+LEAST_MEMORY_BYTES = 6 << 20
 SHORT = {
     "-v": "--volume",
     "-e": "--env",
@@ -34,6 +35,8 @@ _IPC = frozenset({"private", "shareable", "none", "host"})
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
 _CAPABILITY = re.compile(r"(CAP_)?[A-Z_]{2,40}")
 _LIMIT = re.compile(r"([a-z]{1,20})=(-?[0-9]{1,18})(?::(-?[0-9]{1,18}))?")
+_VARIABLE = re.compile(r"[^\s=\0-\x1f\x7f]{1,1000}")
+_GPUS = re.compile(r'all|[1-9][0-9]{0,3}|"?device=[A-Za-z0-9,-]{1,1000}"?')
 _SYSCTL = re.compile(r"([a-z0-9_.]{1,100})=(.{0,200})")
 
 
@@ -52,7 +55,16 @@ def parsed_arguments(given: Any) -> Asked:
     while words:
         option, value = _next_option(words)
         asked = _OPTIONS[option](asked, option, value)
+    _check_network(asked.wish)
     return asked
+
+
+def _check_network(wish: ContainerWish) -> None:
+    of_network = [name for name, _ in wish.sysctls if name.startswith("net.")]
+    if of_network and wish.network in ("", "host"):
+        raise _bad(
+            "--sysctl", of_network[0], "Add --network=bridge: by default the machine's own network is the run's."
+        )
 
 
 def size_in_bytes(given: Any, argument: str) -> int:
@@ -168,13 +180,13 @@ def _mounted(asked: Asked, option: str, value: str, source: str, target: str, is
 
 def _variable(asked: Asked, option: str, value: str) -> Asked:
     name, equals, text = value.partition("=")
-    if not name or not equals:
+    if not equals or not _VARIABLE.fullmatch(name):
         raise _bad(option, value, "Write it as NAME=VALUE: the machine's own variables are not the run's.")
     return _with(asked, variables=(*asked.wish.variables, (name, text)))
 
 
-def _size_of(name: str) -> "Option":
-    return lambda asked, option, value: _with(asked, **{name: size_in_bytes(value, f"{option} of docker.arguments")})
+def _shm_size(asked: Asked, option: str, value: str) -> Asked:
+    return _with(asked, shm_bytes=size_in_bytes(value, f"{option} of docker.arguments"))
 
 
 def _cpus(asked: Asked, option: str, value: str) -> Asked:
@@ -185,7 +197,17 @@ def _cpus(asked: Asked, option: str, value: str) -> Asked:
 
 
 def _gpus(asked: Asked, option: str, value: str) -> Asked:
+    """Which and how many, the target says: a container sees those that the run was given."""
+    if value != "0":
+        _matched(_GPUS, option, value, "Give 'all', a number or 'device=0,1'.")
     return _with(asked, wants_gpus=value != "0")
+
+
+def _memory(asked: Asked, option: str, value: str) -> Asked:
+    size = size_in_bytes(value, f"{option} of docker.arguments")
+    if size < LEAST_MEMORY_BYTES:
+        raise _bad(option, value, "Give at least 6m, or leave it out: engines start no container with less.")
+    return _with(asked, memory_bytes=size)
 
 
 def _runtime(asked: Asked, option: str, value: str) -> Asked:
@@ -269,8 +291,8 @@ _OPTIONS: Mapping[str, Option] = {
     "--volume": _volume,
     "--mount": _mount,
     "--env": _variable,
-    "--shm-size": _size_of("shm_bytes"),
-    "--memory": _size_of("memory_bytes"),
+    "--shm-size": _shm_size,
+    "--memory": _memory,
     "--cpus": _cpus,
     "--gpus": _gpus,
     "--runtime": _runtime,
