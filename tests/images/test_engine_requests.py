@@ -11,7 +11,7 @@ import pytest
 from runyard.containers.contents import bases_of, build_context
 from runyard.containers.creating import ContainerSpec, creation
 from runyard.containers.engine import Engine
-from runyard.containers.failures import build_failed, cause_of
+from runyard.containers.failures import Refused, build_failed, cause_of
 from runyard.containers.finding import find_engine, usual_sockets
 from runyard.containers.images import checked_reference
 from runyard.containers.registries import RegistryCredentials, headers_for_builds, registry_of, split_tag
@@ -177,3 +177,30 @@ def test_what_an_engine_says_shows_no_password() -> None:
     assert said == [words.replace("TOKEN", "****")]
     failed = build_failed(f"{words} returned a non-zero code: 1")
     assert "TOKEN" not in f"{failed} {failed.facts}"
+
+
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ('could not select device driver "" with capabilities: [[gpu]]', "nvidia-container-toolkit"),
+        ("Minimum memory limit allowed is 6MB", "--memory"),
+        ("sysctl net.core.somaxconn not allowed in host network namespace", "--network=bridge"),
+        ("something broke", "See that the engine runs"),
+    ],
+)
+def test_what_an_engine_will_not_have_is_told_by_its_argument(said: str, step: str) -> None:
+    assert step in Refused("to make the container", 500, said).hint
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the --mount option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/",
+        "Dockerfile parse error line 2: unknown flag: chmod",
+        "Dockerfile parse error line 4: unknown instruction: EOF",
+    ],
+)
+def test_a_step_for_buildkit_is_told_what_to_write_instead(said: str) -> None:
+    failed = build_failed(said)
+    assert "without BuildKit" in failed.hint
+    assert failed.facts["cause"] == Cause.DOCKERFILE_FAILED
