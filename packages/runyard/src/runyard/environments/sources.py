@@ -19,6 +19,7 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"
 PROXY_VARIABLES = (
     "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
 )  # fmt: skip
+SPARED_FROM_PROXIES = ("no_proxy", "NO_PROXY")
 INDEX_VARIABLES = {
     "index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"),
     "extra-index-url": ("UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"),
@@ -62,13 +63,15 @@ class Sources:
     def folders(self) -> tuple[Path, ...]:
         """The folders of this machine among the indexes and wheel folders."""
         places = [place for kind in ("index-url", "extra-index-url", "find-links") for place in self._chosen()[kind]]
-        return tuple(dict.fromkeys(folder for place in places if (folder := _folder(place))))
+        return tuple(dict.fromkeys(folder for place in places if (folder := folder_of(place))))
 
     @property
-    def withheld(self) -> tuple[str, ...]:
-        """The addresses that an image build is not told of, since its history would keep their passwords."""
-        places = [place for places in self._chosen().values() for place in places]
-        return tuple(hidden(place) for place in places if has_secret(place))
+    def kept_from_images(self) -> tuple[str, ...]:
+        """The places that the steps of a Dockerfile cannot be told of: this machine's folders, addresses whose secrets
+        the image's history would keep, and those that take certificates which no image has."""
+        chosen = self._chosen(pip_settings(self.variables))
+        places = [place for kind in ("index-url", "extra-index-url", "find-links") for place in chosen[kind]]
+        return tuple(dict.fromkeys(filter(self._is_kept_from_images, places)))
 
     def in_effect(self, certificates: str = "") -> dict[str, str]:
         """The variables for uv, pip and conda alike, where `certificates` is the path of the bundle they trust."""
@@ -109,13 +112,29 @@ class Sources:
         also = next((text for place in places if place and (text := _text(place))), "")
         return f"{self.settings.ca_bundle.rstrip()}\n{also}"
 
-    def build_args(self, certificates: str = "") -> dict[str, str]:
-        """For a Dockerfile that declares them: what pip and uv read, and proxies; no address with a password."""
-        effective = self.in_effect(certificates)
-        names = [name for names in INDEX_VARIABLES.values() for name in names]
-        names += ["PIP_TRUSTED_HOST", "UV_INSECURE_HOST", "UV_INDEX_STRATEGY", *PROXY_VARIABLES]
-        names += CERTIFICATE_VARIABLES if certificates else ()
-        return {name: effective[name] for name in names if effective.get(name) and not has_secret(effective[name])}
+    def build_args(self, instead: Mapping[str, str] | None = None) -> dict[str, str]:
+        """For a Dockerfile that declares them: what pip and uv read, and proxies. Places that are kept from images are
+        told by the addresses that `instead` has for them, or not at all; no value holds a secret."""
+        instead, effective = instead or {}, self.in_effect()
+        unknown = set(self.kept_from_images) - instead.keys()
+        chosen = self._chosen(pip_settings(self.variables))
+        told = {
+            kind: [instead.get(one, one) for one in places if one not in unknown] for kind, places in chosen.items()
+        }
+        names = ("PIP_TRUSTED_HOST", "UV_INSECURE_HOST", "UV_INDEX_STRATEGY", *PROXY_VARIABLES)
+        arguments = {name: effective[name] for name in names if effective.get(name) and not has_secret(effective[name])}
+        if instead:
+            arguments |= {name: _joined(("127.0.0.1",), arguments.get(name, ""), ",") for name in SPARED_FROM_PROXIES}
+        for flag in chosen["no-index"]:
+            arguments |= dict.fromkeys(INDEX_VARIABLES["no-index"], flag)
+        return arguments | _told_to_installers(told)
+
+    def withheld(self, instead: Mapping[str, str]) -> tuple[str, ...]:
+        """What `build_args` leaves out for the secrets in it or since no container could get there, without them."""
+        effective = self.in_effect()
+        proxies = [effective[name] for name in PROXY_VARIABLES if has_secret(effective.get(name, ""))]
+        unknown = [place for place in self.kept_from_images if place not in instead]
+        return tuple(dict.fromkeys(map(hidden, (*unknown, *proxies))))
 
     def _chosen(self, files: Mapping[str, str] | None = None) -> dict[str, list[str]]:
         """The places of each kind in their order; `files` are settings that the submitter's variables go before."""
@@ -140,30 +159,40 @@ class Sources:
         settings = self.settings
         if not (settings.index_url or settings.extra_index_urls or settings.find_links):
             return {}
-        chosen = self._chosen(pip_settings(self.variables))
-        told: dict[str, str] = {}
+        told = _told_to_installers(self._chosen(pip_settings(self.variables)))
         if settings.index_url:
             # No file may add an index.
             told |= {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1", WORKSPACE_INDEX: "1"}
-        if chosen["index-url"]:
-            told |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
-        if chosen["extra-index-url"]:
-            told |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(chosen["extra-index-url"]))
-            told["UV_INDEX_STRATEGY"] = ALL_INDEXES
-        if chosen["find-links"]:
-            places = chosen["find-links"]
-            told |= {"PIP_FIND_LINKS": " ".join(places), "UV_FIND_LINKS": ",".join(places)}
         return told
 
+    def _is_kept_from_images(self, place: str) -> bool:
+        needs_certificates = bool(self.settings.ca_bundle) and place.startswith("https:")
+        return folder_of(place) is not None or has_secret(place) or needs_certificates
 
-def _folder(place: str) -> Path | None:
+
+def _told_to_installers(chosen: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Of pip and of uv, the variables that lead to these places."""
+    told: dict[str, str] = {}
+    if chosen["index-url"]:
+        told |= dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), chosen["index-url"][0])
+    if chosen["extra-index-url"]:
+        told |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(chosen["extra-index-url"]))
+        told["UV_INDEX_STRATEGY"] = ALL_INDEXES
+    if chosen["find-links"]:
+        places = chosen["find-links"]
+        told |= {"PIP_FIND_LINKS": " ".join(places), "UV_FIND_LINKS": ",".join(places)}
+    return told
+
+
+def folder_of(place: str) -> Path | None:
+    """The folder of this machine that a place is, if it is one."""
     if place.startswith("file:"):
         place = unquote(urlsplit(place).path)
     return Path(place) if os.path.isabs(place) else None
 
 
-def _joined(ours: Sequence[str], theirs: str) -> str:
-    return " ".join(dict.fromkeys([*ours, *theirs.split()]))
+def _joined(ours: Sequence[str], theirs: str, by: str = " ") -> str:
+    return by.join(dict.fromkeys([*ours, *re.split(r"[\s,]+", theirs.strip())])).rstrip(by)
 
 
 def _text(place: str) -> str:

@@ -1,0 +1,44 @@
+import re
+from collections.abc import Iterable, Iterator
+
+_ESCAPE = re.compile(r"#\s*escape\s*=\s*(?P<character>[\\`])\s*$", re.IGNORECASE)
+_DIRECTIVE = re.compile(r"#\s*\w+\s*=")
+
+
+def with_arguments(dockerfile: str, names: Iterable[str]) -> str:
+    """The same Dockerfile, each of whose stages declares these build arguments: its steps see their values as
+    variables, and the image keeps none of them as such."""
+    declared = "".join(f"ARG {name}\n" for name in sorted(names))
+    if not declared:
+        return dockerfile
+    return "".join(
+        f"{lines.rstrip()}\n{declared}" if word == "FROM" else lines for word, lines in _instructions(dockerfile)
+    )
+
+
+def _instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
+    """Each with its first word, over all lines that it goes on for; comments and empty lines beside."""
+    escape, word, begun = _escape_of(dockerfile), "", ""
+    for line in dockerfile.splitlines(keepends=True):
+        bare = line.strip()
+        is_comment = not bare or bare.startswith("#")
+        if not begun and is_comment:
+            yield "", line
+            continue
+        word = word or bare.split(maxsplit=1)[0].upper()
+        begun += line
+        # A comment between the lines of an instruction does not end it.
+        if not is_comment and not bare.endswith(escape):
+            yield word, begun
+            word, begun = "", ""
+    if begun:
+        yield word, begun
+
+
+def _escape_of(dockerfile: str) -> str:
+    for line in dockerfile.splitlines():
+        if found := _ESCAPE.match(line.strip()):
+            return found["character"]
+        if not _DIRECTIVE.match(line.strip()):
+            break
+    return "\\"

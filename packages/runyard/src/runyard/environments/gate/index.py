@@ -1,0 +1,135 @@
+import base64
+import html
+import re
+import ssl
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from runyard.environments.gate.answer import Answer, page
+from runyard.planning.passwords import hidden
+
+SILENT_SECONDS = 60.0
+LARGEST_PAGE = 64 * 2**20
+ELSEWHERE = "@"
+"""Begins the path of what a page of the index links to: its whole address comes next."""
+METADATA = ".metadata"
+_LINK = re.compile(r"""(?P<before><a\s[^>]*?\bhref\s*=\s*)(?P<quote>["'])(?P<link>.*?)(?P=quote)""", re.I | re.S)
+_PASSED_ON = ("Content-Type", "Content-Length", "ETag", "Last-Modified")
+Origin = tuple[str, str, int | None]
+
+
+class PackageIndex:
+    """A package index at another address, asked with the login in that address and with `context`. Its pages lead
+    back here, so that what they link to is asked for in the same way; the login is shown to its own server alone."""
+
+    def __init__(self, address: str, context: ssl.SSLContext, proxies: Mapping[str, str]) -> None:
+        parts = urlsplit(address)
+        login, _, host = parts.netloc.rpartition("@")
+        self._address = parts._replace(netloc=host, fragment="")
+        self._login = base64.b64encode(_login(login).encode()).decode() if login else ""
+        self._context, self._proxies = context, proxies
+
+    def answer(self, path: str, method: str, own: str) -> Answer:
+        """To a request for a `path` below the index, whose pages lead to paths below `own`."""
+        url = self._url(path)
+        if urlsplit(url).scheme not in ("http", "https"):
+            return page("not here", 404)
+        try:
+            found = self._open(url, method)
+        except HTTPError as refused:
+            refused.close()
+            return page(f"{hidden(url)}: {refused.code} {refused.reason}", refused.code)
+        except (URLError, HTTPException, OSError, ValueError) as error:
+            return page(f"{hidden(url)} cannot be asked: {getattr(error, 'reason', error)}", 502)
+        if method == "GET" and "html" in found.headers.get("Content-Type", ""):
+            with found:
+                return page(self._led_back(found.read(LARGEST_PAGE), found.url, own))
+        return Answer(200, found, {name: found.headers[name] for name in _PASSED_ON if found.headers[name]})
+
+    def authorization(self, url: str) -> dict[str, str]:
+        """What that address is to be shown."""
+        is_own = _origin(urlsplit(url)) == _origin(self._address)
+        return {"Authorization": f"Basic {self._login}"} if self._login and is_own else {}
+
+    def _url(self, path: str) -> str:
+        first, _, rest = path.partition("/")
+        if first == ELSEWHERE:
+            quoted, _, name = rest.partition("/")
+            url = unquote(quoted)
+            is_metadata = name.endswith(METADATA) and not urlsplit(url).path.endswith(METADATA)
+            return f"{url}{METADATA}" if is_metadata else url
+        if not path:
+            return urlunsplit(self._address)
+        return urlunsplit(self._address._replace(path=f"{self._address.path.rstrip('/')}/{path}", query=""))
+
+    def _open(self, url: str, method: str) -> HTTPResponse:
+        opener = OpenerDirector()
+        for handler in (
+            ProxyHandler(self._proxies_for(url)),
+            HTTPHandler(),
+            HTTPSHandler(context=self._context),
+            HTTPDefaultErrorHandler(),
+            HTTPErrorProcessor(),
+            _Redirects(self),
+        ):
+            opener.add_handler(handler)
+        request = Request(url, headers={"Accept": "text/html, */*;q=0.5"}, method=method)
+        for name, value in self.authorization(url).items():
+            request.add_unredirected_header(name, value)
+        found: HTTPResponse = opener.open(request, timeout=SILENT_SECONDS)
+        return found
+
+    def _proxies_for(self, url: str) -> dict[str, str]:
+        host = f".{urlsplit(url).hostname}"
+        spared = [name.strip().lstrip(".") for name in self._proxies.get("no", "").split(",") if name.strip()]
+        is_spared = "*" in spared or any(host.endswith(f".{name}") for name in spared)
+        return {} if is_spared else {kind: proxy for kind, proxy in self._proxies.items() if kind != "no"}
+
+    def _led_back(self, text: bytes, url: str, own: str) -> str:
+        def led_back(found: re.Match[str]) -> str:
+            whole = urlsplit(urljoin(url, html.unescape(found["link"])))
+            bare, name = urlunsplit(whole._replace(fragment="")), whole.path.rpartition("/")[2]
+            fragment = f"#{whole.fragment}" if whole.fragment else ""
+            link = f"{own}/{ELSEWHERE}/{quote(bare, safe='')}/{quote(unquote(name))}{fragment}"
+            return f"{found['before']}{found['quote']}{html.escape(link)}{found['quote']}"
+
+        return _LINK.sub(led_back, text.decode("utf-8", "surrogateescape"))
+
+
+class _Redirects(HTTPRedirectHandler):
+    """A login goes along to addresses of the same server alone."""
+
+    def __init__(self, index: PackageIndex) -> None:
+        self._index = index
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        again = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if again is not None:
+            again.method = req.get_method()
+            for name, value in self._index.authorization(newurl).items():
+                again.add_unredirected_header(name, value)
+        return again
+
+
+def _login(text: str) -> str:
+    user, _, password = text.partition(":")
+    return f"{unquote(user)}:{unquote(password)}"
+
+
+def _origin(parts: SplitResult) -> Origin:
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
