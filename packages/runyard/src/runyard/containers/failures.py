@@ -136,9 +136,12 @@ def build_failed(said: str) -> EnvironmentFailed:
     cause = cause_of(said, Cause.DOCKERFILE_FAILED)
     if re.search(r"returned a non-zero code|while running runtime: exit status|COPY failed|ADD failed", said):
         cause = Cause.DISK_FULL if cause is Cause.DISK_FULL else Cause.DOCKERFILE_FAILED
+    is_for_buildkit = _FOR_BUILDKIT.search(said) is not None
+    if is_for_buildkit:
+        cause = Cause.DOCKERFILE_FAILED
     return EnvironmentFailed(
         f"The Dockerfile could not be built. The container engine says: {sentence(said)}",
-        hint=_WITHOUT_BUILDKIT if _FOR_BUILDKIT.search(said) else next_step(cause),
+        hint=_WITHOUT_BUILDKIT if is_for_buildkit else next_step(cause),
         cause=cause,
         said=quoted(said),
     )
