@@ -2,10 +2,12 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer
+from packaging.requirements import Requirement
 from typer.main import get_command
 
 from runyard.cli.application import build_app
@@ -53,6 +55,13 @@ def test_nothing_of_one_machine_or_registry_is_written_down(name: str) -> None:
         return  # pictures and packed data hold no addresses that anybody reads
     found = OF_ONE_MACHINE.search(text) or REGISTRIES.search(text)
     assert found is None, f"{name}: ...{text[max(0, found.start() - 40) : found.end() + 40]!r}..."
+
+
+def test_the_oldest_python_of_the_sdk_can_build_it() -> None:
+    sdk = tomllib.loads((REPOSITORY / "packages" / "sdk" / "pyproject.toml").read_text(encoding="utf-8"))
+    (setuptools,) = map(Requirement, sdk["build-system"]["requires"])
+    assert setuptools.specifier.contains("59.6.0"), "the last setuptools of Python 3.6"
+    assert "project" not in sdk, "that setuptools reads setup.cfg and no metadata of pyproject.toml"
 
 
 def headings(page: str) -> set[str]:
