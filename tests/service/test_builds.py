@@ -2,9 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from runyard.environments.durable import shared
+from runyard.environments.folder import EnvironmentFolder
 from tests.wire_client import WireClient
 
 INDEX = {name: os.environ[name] for name in os.environ if name.startswith(("PIP_", "UV_"))}
@@ -50,6 +53,15 @@ def test_a_forced_build_is_made_anew(client):
     again = ended(client, build(client, an_environment(), force=True))
     assert again["environment_key"] == first["environment_key"]
     assert client.read(f"{client.here}/builds/{again['id']}/log")
+
+
+def test_a_forced_build_of_what_is_in_use_says_so_and_leaves_it(client, service):
+    first = ended(client, build(client, an_environment(name="held")))
+    root = Path(service["home"]) / "environments"
+    with shared(EnvironmentFolder(root, first["environment_key"]).use_lock):
+        again = ended(client, build(client, an_environment(name="held"), force=True))
+    assert (again["state"], "is in use" in again["error"]["problem"]) == ("Failed", True)
+    assert build(client, an_environment(name="held"))["state"] == "Succeeded"
 
 
 def test_a_build_that_fails_says_why(client):

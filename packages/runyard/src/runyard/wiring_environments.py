@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runyard.environments.cache import list_built
 from runyard.environments.images.record import ImageFolder
-from runyard.environments.making import Environments, prune
+from runyard.environments.making import Environments, forget
 from runyard.environments.provisions import Provisions
 from runyard.foundation import Foundation
 from runyard.model.package_settings import PackageSettings
@@ -38,10 +37,9 @@ class EnvironmentServices:
         provisions = Provisions(settings or PackageSettings())
         return Environments(self.root, variables, lambda: provisions)
 
-    def forget(self, key: str) -> None:
-        """Remove the built environment of that key, unless it is in use."""
-        others = {built.key for built in list_built(self.root)} - {key}
-        prune(self.root, wanted=others)
+    def forget(self, key: str) -> bool:
+        """Remove the built environment of that key; False where it is in use, and stays."""
+        return forget(self.root, key)
 
 
 def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -> EnvironmentServices:

@@ -7,6 +7,8 @@ from typing import Any
 from runyard.controller.outputs import CompletesOutputs
 from runyard.controller.restarts import restores_outputs
 from runyard.engines.local_pool import slot_of
+from runyard.errors import EnvironmentFailed
+from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
 from runyard.model.nodes import Gang
 from runyard.model.plan import DataItem, EnvironmentSpec
@@ -45,7 +47,7 @@ class Surroundings:
     """The same for specs that one environment serves."""
     note_built: Callable[[RunRecord, str], None] = lambda run, key: None
     """Told the key of the environment that a run has on this machine."""
-    forget_built: Callable[[str], None] = lambda key: None
+    forget_built: Callable[[str], bool] = lambda key: True
     """Removes the environment of that key from this machine, unless somebody uses it."""
     image_of: Callable[[BuiltEnvironment], Mapping[str, Any] | None] = lambda built: None
     """What is known of the container image that it lies in."""
@@ -83,10 +85,15 @@ class Launching:
         self._around.note_built(run, key)
 
     def forget_built(self, run: RunRecord) -> None:
-        """Have the run's environment made anew, unless somebody uses the one that is there."""
+        """Have the run's environment made anew. EnvironmentFailed where somebody uses the one that is there."""
         found = self._find(run, self._planned(run))
-        if found is not None and found.key:
-            self._around.forget_built(found.key)
+        if found is not None and found.key and not self._around.forget_built(found.key):
+            raise EnvironmentFailed(
+                f"Environment {found.key} is in use, so it cannot be made anew.",
+                hint="Wait for the runs and web services that have it, or end them; then build again.",
+                cause=Cause.UNKNOWN,
+                said="",
+            )
 
     def built(self, run: RunRecord) -> Mapping[str, Any]:
         """The key, image and lock of the environment that the run has; of one that is not on this machine, the lock."""
