@@ -6,7 +6,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.plan import CondaSpec, EnvironmentSpec
 from runyard.planning.conda_lines import check_channels, conda_version, parse_conda_line
 from runyard.planning.conda_names import CONDA_TO_PYPI, PROGRAMS_INSTEAD, has_no_twin, is_unneeded
-from runyard.planning.packages import Wishes, add_conda, add_pip, normal, with_conda
+from runyard.planning.packages import Wishes, add_conda, add_pip, mapping_note, normal, with_conda
 
 
 def _planned(conda: list[str], pip: list[str] | None = None, channels: tuple[str, ...] = ()) -> EnvironmentSpec:
@@ -193,3 +193,9 @@ def test_a_package_is_either_mapped_or_unneeded_or_without_a_twin():
     names = [*CONDA_TO_PYPI, *PROGRAMS_INSTEAD, "numpy", "mkl", "cudatoolkit", "r-ggplot2", "libgcc-ng"]
     assert not [name for name in names if is_unneeded(name) and has_no_twin(name)]
     assert [name for name in names if has_no_twin(name)] == [*PROGRAMS_INSTEAD, "r-ggplot2"]
+
+
+def test_alternatives_that_the_index_cannot_be_asked_for_are_said_to_be_left_out():
+    note = mapping_note(parse_conda_line("numpy=1.16|=1.17"))
+    assert "as 'numpy==1.17.*', the last of its alternatives" in note
+    assert "alternatives" not in mapping_note(parse_conda_line("numpy=1.16"))

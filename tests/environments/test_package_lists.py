@@ -12,6 +12,7 @@ from runyard.environments.uv import UvEnvironments
 from runyard.errors import EnvironmentFailed, InvalidArgument
 from runyard.model.package_settings import PackageSettings
 from runyard.planning.environment import plan_environment
+from runyard.planning.packages import Wishes, add_pip
 from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_wheel
 
@@ -144,6 +145,27 @@ def test_what_is_no_requirement_is_refused_and_never_run(build, tmp_path, line):
         build([line.format(marker=marker)])
     assert not marker.exists()
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("marker", ["import os", "pythonversion < '3'", "=" * 5000 + "!", "os_name = 1"])
+def test_what_is_no_marker_is_refused_before_anything_is_built(marker):
+    with pytest.raises(InvalidArgument, match="pip_packages holds"):
+        add_pip(Wishes(), [f"demo; {marker}"])
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "python_version < '3.8'",
+        'sys_platform == "linux" and (platform_machine != \'arm64\' or extra == "x")',
+        "platform_python_implementation not in 'PyPy Jython'",
+        "python_full_version >= '3.6.2' --hash=sha256:00ff",
+    ],
+)
+def test_a_marker_is_left_as_it_is(marker):
+    wishes = Wishes()
+    add_pip(wishes, [f"demo==1.0; {marker}"])
+    assert wishes.requirements == [f"demo==1.0; {marker}"]
 
 
 def test_ten_thousand_packages_are_refused_by_the_resolver_and_not_by_a_crash(build, wheels):

@@ -28,7 +28,12 @@ AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?")
 VERSIONS = r"\s*\(?\s*((===|==|!=|<=|>=|~=|<|>)\s*[A-Za-z0-9._+!*-]+\s*,?\s*)*\)?"
 ADDRESS = r"[A-Za-z0-9+.-]+:[^\s;'\"`$\\]+"
-MARKER = r"(\s*;[A-Za-z0-9_.,<>=!~()'\"\s+*-]+)?(\s+--hash[= ][a-z0-9]+:[0-9a-f]+)*"
+MARKER_WORD = (
+    r"(?:python_version|python_full_version|os_name|sys_platform|platform_(?:machine|system|release|version|"
+    r"python_implementation)|implementation_(?:name|version)|extra|and|or|not|in|===|==|~=|!=|<=|>=|<|>|[()]|"
+    r"'[\w.,<>=!~\s+*-]*'|\"[\w.,<>=!~\s+*-]*\")"
+)
+MARKER = rf"(\s*;(?:\s*{MARKER_WORD})++)?(\s+--hash[= ][a-z0-9]+:[0-9a-f]+)*"
 REQUIREMENT = re.compile(rf"({NAME.pattern}({VERSIONS}|\s*@\s*{ADDRESS})|{ADDRESS}){MARKER}\s*")
 BRINGS_PYTHON = ("python", "pip", "setuptools", "wheel")
 KEPT_OPTIONS = (
@@ -130,11 +135,10 @@ def mapping_note(package: CondaLine) -> str:
     if has_no_twin(package.name):
         return f"conda package '{package.text}' has no twin on the Python package index."
     if is_unneeded(package.name):
-        return (
-            f"conda package '{package.text}' is left out: it is no Python package of the index, and none needs it."
-        )
+        return f"conda package '{package.text}' is left out: it is no Python package of the index, and none needs it."
     twin = twin_of(package.name) + package.version
-    return f"conda package '{package.text}' is installed from the Python package index as '{twin}'."
+    one_only = ", the last of its alternatives: the index takes no others" if "|" in package.text else ""
+    return f"conda package '{package.text}' is installed from the Python package index as '{twin}'{one_only}."
 
 
 def _add_mapped(wishes: Wishes, package: CondaLine) -> None:
