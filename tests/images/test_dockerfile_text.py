@@ -23,3 +23,8 @@ def test_every_stage_declares_the_arguments(text):
 
 def test_without_arguments_a_dockerfile_is_built_as_it_is():
     assert with_arguments("FROM a \\\n\n\nRUN b", ()) == "FROM a \\\n\n\nRUN b"
+
+
+def test_what_a_broken_build_leaves_has_the_labels() -> None:
+    text = with_arguments("FROM a\nRUN b\n", ["X"], {"made.by": 'a "$HOME" \\ of ours'})
+    assert text == 'FROM a\nLABEL "made.by"="a \\"\\$HOME\\" \\\\ of ours"\nARG X\nRUN b\n'

@@ -1,19 +1,25 @@
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 _ESCAPE = re.compile(r"#\s*escape\s*=\s*(?P<character>[\\`])\s*$", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"#\s*\w+\s*=")
 
 
-def with_arguments(dockerfile: str, names: Iterable[str]) -> str:
+def with_arguments(dockerfile: str, names: Iterable[str], labels: Mapping[str, str] | None = None) -> str:
     """The same Dockerfile, each of whose stages declares these build arguments: its steps see their values as
-    variables, and the image keeps none of them as such."""
-    declared = "".join(f"ARG {name}\n" for name in sorted(names))
+    variables, and the image keeps none of them as such. By the labels what a broken build leaves is found again."""
+    declared = "".join(f"LABEL {_quoted(name)}={_quoted(value)}\n" for name, value in (labels or {}).items())
+    declared += "".join(f"ARG {name}\n" for name in sorted(names))
     if not declared:
         return dockerfile
     return "".join(
         f"{lines.rstrip()}\n{declared}" if word == "FROM" else lines for word, lines in _instructions(dockerfile)
     )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("$", "\\$")
 
 
 def _instructions(dockerfile: str) -> Iterator[tuple[str, str]]:

@@ -49,7 +49,8 @@ class DockerfileBuild:
 
     def _built(self, wanted: ImageSpec, arguments: Mapping[str, str]) -> ImageFacts:
         # Engines let every step see those of proxies, and keep them out of the history.
-        text = with_arguments(wanted.dockerfile, arguments.keys() - set(PROXY_VARIABLES))
+        labels = {HOME: self.naming.home}
+        text = with_arguments(wanted.dockerfile, arguments.keys() - set(PROXY_VARIABLES), labels)
         folder = self.scratch / "context"
         try:
             context = build_context(text, self._context(wanted, folder))
@@ -62,7 +63,7 @@ class DockerfileBuild:
                 self.say,
                 name=self.naming.base(json.dumps(asdict(wanted), sort_keys=True)),
                 platform=wanted.platform,
-                labels={HOME: self.naming.home},
+                labels=labels,
                 build_args=arguments,
                 credentials=self.registries,
                 network="none" if is_offline else "host",

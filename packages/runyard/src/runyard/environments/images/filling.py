@@ -135,7 +135,7 @@ class ContainedConstruction(Construction):
             interpreter=self.interpreter,
             variables=variables,
             scratch=self.passage.scratch,
-            kept=self.kept / (self.spec.sources or "usual"),
+            kept=self.kept,
             held=self.held,
             say=self.say,
         )
