@@ -2,12 +2,14 @@
 
 import os
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
 from runyard.containers.containers import ContainerSpec
 from runyard.containers.contents import build_context
+from runyard.containers.dockerfile import with_arguments
 from runyard.containers.engine import Engine
 from runyard.containers.images import ImageFacts
 from runyard.containers.speaking import LAST_LINES, LOG_BYTES
@@ -89,4 +91,34 @@ def test_build_arguments_reach_the_steps_that_declare_them(engine: Engine, base:
         context, lines.append, name=NAME, build_args={"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "OTHER": "unused"}
     )
     assert "index=http://127.0.0.1:9/simple" in lines
+    engine.images.remove(NAME, is_forced=True)
+
+
+def test_arguments_that_are_put_in_reach_every_stage_and_no_image(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    text = f"FROM {base} AS first\nRUN echo first=$PIP_INDEX_URL\nFROM first\nRUN echo second=$PIP_INDEX_URL\n"
+    arguments = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    made = engine.images.build(
+        build_context(with_arguments(text, arguments)), lines.append, name=NAME, build_args=arguments
+    )
+    assert {"first=http://127.0.0.1:9/simple", "second=http://127.0.0.1:9/simple"} <= set(lines)
+    assert "PIP_INDEX_URL" not in made.variables
+    engine.images.remove(NAME, is_forced=True)
+
+
+def test_a_build_without_a_network_has_none(engine: Engine, base: str) -> None:
+    lines: list[str] = []
+    context = build_context(f"FROM {base}\nRUN echo cards: $(cat /proc/net/dev | grep -c :)\n")
+    engine.images.build(context, lines.append, name=NAME, network="none")
+    assert "cards: 1" in lines
+    engine.images.remove(NAME, is_forced=True)
+
+
+def test_a_build_reaches_this_machines_loopback_address(engine: Engine, base: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        port = here.getsockname()[1]
+        step = f"RUN bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached'"
+        lines: list[str] = []
+        engine.images.build(build_context(f"FROM {base}\n{step}\n"), lines.append, name=NAME)
+    assert "reached" in lines
     engine.images.remove(NAME, is_forced=True)

@@ -90,7 +90,7 @@ class Images:
             "platform": platform,
             "labels": dict(labels or {}),
             "buildargs": dict(build_args or {}),
-            "networkmode": network,
+            **self._network(network),
             "rm": True,
             "forcerm": True,
         }
@@ -200,6 +200,14 @@ class Images:
             said = f"image is {facts.system}/{facts.architecture}, does not match the specified platform {platform}"
             raise pull_failed(reference, said, with_credentials=False)
         return facts
+
+    def _network(self, name: str) -> dict[str, object]:
+        """Of a build's steps. podman listens to docker's word for it no further than that it is one."""
+        if self._facts().name != PODMAN:
+            return {"networkmode": name}
+        if name == "none":
+            return {"networkmode": "NetworkDisabled"}
+        return {"nsoptions": [{"Name": "network", "Host": name == "host"}]}
 
     def _want_here(self, bases: tuple[str, ...]) -> None:
         missing = [base for base in bases if self.find(base) is None]
