@@ -3,10 +3,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runyard.environments import cache
 from runyard.environments.durable import locked_if_free
-from runyard.environments.images.environments import ImageEnvironments, engine_here
+from runyard.environments.images.finding import FoundImages, engine_here
 from runyard.environments.images.record import ImageDetails, ImageFolder
 from runyard.environments.programs import Say
 from runyard.environments.provisions import PlaceFiles, Provisions
@@ -15,6 +16,9 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.package_settings import VIRTUAL_ENVIRONMENT
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
+
+if TYPE_CHECKING:
+    from runyard.environments.images.environments import ImageEnvironments
 
 
 class Environments:
@@ -32,25 +36,27 @@ class Environments:
         provisions: Callable[[], Provisions] = Provisions,
         place: PlaceFiles | None = None,
     ) -> None:
-        self._root, self._variables, self._provisions = root, variables, provisions
+        self._root, self._variables, self._provisions, self._place = root, variables, provisions, place
         self._virtual = UvEnvironments(root, variables, lambda: provisions().settings)
-        self._images = ImageEnvironments(root, variables, provisions, place)
+        self._images = FoundImages(root, variables)
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
         """From the disk alone; of an image, its engine is asked whether it is still there."""
-        return self._kind(spec).find(spec)
+        return (self._virtual if spec.image is None else self._images).find(spec)
 
     def ensure(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None = None) -> BuiltEnvironment:
         """As the port has it; where another machine has made the environment already, the same is made from that."""
         found = self.find(spec)
         if found is not None:
             return found
+        builder = self._virtual
         if spec.image is not None:
             try:
                 engine_here(self._variables)
             except EnvironmentFailed as no_engine:
                 return self._without_engine(spec, say, elsewhere, no_engine)
-        built = self._kind(spec).ensure(spec, say, elsewhere)
+            builder = image_builder(self._root, self._variables, self._provisions, self._place)
+        built = builder.ensure(spec, say, elsewhere)
         self._trim(built.key)
         return built
 
@@ -60,16 +66,13 @@ class Environments:
 
     def image_of(self, built: BuiltEnvironment) -> ImageDetails | None:
         """None for a virtual environment of this machine."""
-        return self._images.details(built.key) if built.image else None
+        return ImageFolder(self._root, built.key).details() if built.image else None
 
     @contextmanager
     def hold(self, built: BuiltEnvironment) -> Iterator[None]:
         """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
         with self._virtual.hold(built):
             yield
-
-    def _kind(self, spec: EnvironmentSpec) -> UvEnvironments:
-        return self._images if spec.image is not None else self._virtual
 
     def _without_engine(
         self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None, no_engine: EnvironmentFailed
@@ -89,7 +92,19 @@ class Environments:
     def _trim(self, new: str) -> None:
         """Keep the cache within its bounds."""
         if cache.trim(self._root, cache.size_limit(self._root), spared={new}):
-            self._images.sweep()
+            image_builder(self._root, self._variables).sweep()
+
+
+def image_builder(
+    root: Path,
+    variables: Mapping[str, str],
+    provisions: Callable[[], Provisions] = Provisions,
+    place: PlaceFiles | None = None,
+) -> "ImageEnvironments":
+    # Agents and supervisors only find what is built: what building takes would double their start.
+    from runyard.environments.images.environments import ImageEnvironments
+
+    return ImageEnvironments(root, variables, provisions, place)
 
 
 def forget(root: Path, key: str) -> bool:
@@ -117,5 +132,5 @@ def prune(
     """As `cache.prune`, and the images of what is removed go too."""
     removed = cache.prune(root, keep=keep, older_than=older_than, now=now, wanted=wanted)
     if any((root / "locks").glob("images*")):
-        ImageEnvironments(root, {}, Provisions, None).sweep()
+        image_builder(root, {}).sweep()
     return removed

@@ -1,23 +1,21 @@
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runyard.containers.engine import Engine
-from runyard.containers.finding import find_engine, is_chosen
 from runyard.environments.compiled import never
 from runyard.environments.conda.choosing import require_twins
 from runyard.environments.durable import shared
-from runyard.environments.folder import EnvironmentFolder, key_of
+from runyard.environments.folder import EnvironmentFolder
 from runyard.environments.images.bases import Bases
 from runyard.environments.images.build import ImageBuild
+from runyard.environments.images.finding import FoundImages, engine_here
 from runyard.environments.images.naming import Naming
-from runyard.environments.images.record import ImageDetails, ImageFolder
+from runyard.environments.images.record import ImageFolder
 from runyard.environments.images.sweeping import Sweeping, builders_lock
 from runyard.environments.lockfile import Lock
 from runyard.environments.programs import Say
 from runyard.environments.provisions import PlaceFiles, Provisions
 from runyard.environments.sources import Sources
-from runyard.environments.uv import MadeElsewhere, UvEnvironments
+from runyard.environments.uv import MadeElsewhere
 from runyard.errors import EnvironmentFailed
 from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
@@ -27,22 +25,8 @@ NO_CONDA_IN_IMAGES = "conda does not install into an image"
 NO_CONDA_HINT = "Have it in the image: a Dockerfile with a step that installs it."
 
 
-def engine_here(variables: Mapping[str, str]) -> Engine:
-    """The engine of this machine; what the submitter has chosen is asked first where the machine's own processes chose
-    none. EnvironmentFailed where there is none."""
-    if is_chosen(os.environ) or not is_chosen(variables):
-        return find_engine(os.environ)
-    try:
-        return find_engine({**os.environ, **variables})
-    except EnvironmentFailed as silent:
-        try:
-            return find_engine(os.environ)  # The submitter's choice may be that of another machine.
-        except EnvironmentFailed:
-            raise silent from None
-
-
-class ImageEnvironments(UvEnvironments):
-    """Environments that lie in container images, each with a folder of facts below `root`."""
+class ImageEnvironments(FoundImages):
+    """Makes environments that lie in container images."""
 
     def __init__(
         self,
@@ -55,9 +39,6 @@ class ImageEnvironments(UvEnvironments):
         self._ask, self._place, self._naming = provisions, place, Naming(root)
         self._provisions = Provisions()
 
-    def details(self, key: str) -> ImageDetails | None:
-        return ImageFolder(self._root, key).details()
-
     def sweep(self) -> list[str]:
         """Remove images that no environment stands on; nothing where no engine answers."""
         try:
@@ -68,9 +49,6 @@ class ImageEnvironments(UvEnvironments):
     def _asked(self) -> PackageSettings:
         self._provisions = self._ask()
         return self._provisions.settings
-
-    def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
-        return _AskingFolder(self._root, key_of(spec), self._variables)
 
     def _construct(
         self,
@@ -121,21 +99,3 @@ class ImageEnvironments(UvEnvironments):
             raise
         finally:
             folder.remove_scratch()
-
-
-class _AskingFolder(ImageFolder):
-    """Finds what the engine has as well."""
-
-    def __init__(self, root: Path, key: str, variables: Mapping[str, str]) -> None:
-        super().__init__(root, key)
-        self._variables = variables
-
-    def find(self) -> BuiltEnvironment | None:
-        built = self.recorded()
-        try:
-            if built is None or engine_here(self._variables).images.find(built.image) is None:
-                return None
-            self.mark_used()
-        except (EnvironmentFailed, OSError):
-            return None
-        return built

@@ -9,15 +9,18 @@ from pathlib import Path
 
 from runyard.containers.containers import Mount
 from runyard.containers.engine import Engine
-from runyard.environments.images.environments import engine_here
+from runyard.containers.failures import Refused
+from runyard.environments.images.finding import engine_here
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
 from runyard.node.containers.care import ContainerCare
-from runyard.node.containers.left import leave_mark
-from runyard.node.containers.spec import Files, Program, container_spec, lay_out, mounts_of, told_of
+from runyard.node.containers.left import leave_mark, take_mark_back
+from runyard.node.containers.refusals import explained
+from runyard.node.containers.spec import Files, Program, container_spec, lay_out, mounts_of, open_to_user, told_of
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import EventLoop
+from runyard.node.rank_logs import log_of_rank
 
 _NEVER_STARTED = 127 << 8
 _MOST_WORDS = 20
@@ -76,13 +79,18 @@ class PartContainer:
     def start(self, programs: Sequence[Program], extra: Sequence[Mount] = ()) -> list[int]:
         """Have it made, with these processes; returns their numbers at once. Raises OSError."""
         setting = self._setting
-        files = Files.of(setting.folder, self.name)
-        lay_out(setting.folder, setting.plan, files, told_of(setting.folder, programs, setting.served))
+        files, folder, plan = Files.of(setting.folder, self.name), setting.folder, setting.plan
+        lay_out(files, told_of(folder, files.folder / "home", programs, setting.served))
+        logs = [*(program.log for program in programs), *(log_of_rank(folder, rank) for rank in plan.here.ranks)]
+        for log in logs:
+            log.touch()
+        mounts = [*mounts_of(folder, plan, setting.sdk, logs, self.name, setting.data), *extra]
+        if plan.container.user:
+            open_to_user(folder, files, mounts)
         self._care.begin(self.name)
         self._fifo = os.open(files.news, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._loop.on_readable(self._fifo, self._hear)
         self._numbers = {program.name: self._loop.number() for program in programs}
-        mounts = [*mounts_of(setting.folder, setting.plan, setting.sdk, setting.data), *extra]
         self._errand = self._start_errand(lambda tell: _live(setting, self.name, mounts))
         self._loop.on_readable(self._errand, self._hear_errand)
         return list(self._numbers.values())
@@ -181,7 +189,11 @@ def _live(setting: Setting, name: str, mounts: Sequence[Mount]) -> Json:
         user=_user(engine),
     )
     said: list[str] = []
-    finished = engine.containers.run(spec, said.append, keeps=True)
+    try:
+        finished = engine.containers.run(spec, said.append, keeps=True)
+    except Refused as no:
+        take_mark_back(folder.home, name)
+        raise explained(no) from no
     return {"status": finished.exit.status, "said": said[-_MOST_WORDS:], "error": finished.exit.error}
 
 
