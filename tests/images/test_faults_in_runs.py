@@ -154,10 +154,9 @@ def test_what_no_supervisor_removed_is_removed_by_the_next_agent(nodes, service,
     nodes.docker.containers.start(nodes.docker.containers.create(spec))
     leave_mark(home, "gone.1", "runyard-left-behind", nodes.docker)
     nodes.engine.warm()
-    nodes.submit("print(1)")
-    assert nodes.ended()["outcome"] == "completed"
-    assert nodes.containers() == []
-    assert marks_in(home) == []
+    deadline = time.monotonic() + 30
+    while nodes.containers() or marks_in(home):
+        assert time.monotonic() < deadline
 
 
 def test_a_node_that_falls_takes_its_containers_along(nodes, service, home):

@@ -18,7 +18,7 @@ from pathlib import Path
 from runyard.errors import Json, RunyardError
 from runyard.node.agent_socket import AGENT_SOCKET, ANOTHER_AGENT
 from runyard.node.attempt import AttemptFolder, attempt_folders
-from runyard.node.containers.left import sweep_containers
+from runyard.node.containers.sweeping import ContainerSweep
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
@@ -67,6 +67,7 @@ class Agent:
     def __init__(self, home: Path, lock: int, guard: ProcessId | None = None) -> None:
         self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
         self._loop, self._overdue = EventLoop(), Overdue()
+        self._sweep = ContainerSweep(home, self._leave_what_is_its_own)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._children: dict[int, str] = {}
         self._strangers: dict[int, str] = {}
@@ -109,7 +110,6 @@ class Agent:
     def take_over(self) -> None:
         """Look after the parts that an earlier agent left, and after mounts and containers that nobody else does."""
         sweep_left(self._home)
-        sweep_containers(self._home)
         for folder in attempt_folders(self._home):
             self._start(folder)
 
@@ -119,6 +119,7 @@ class Agent:
             if self._is_leaving:
                 break
             self._overdue.end_what_is_due()
+            self._sweep.begin_if_due()
             for pid in [pid for pid in self._children if self._loop.exit_status(pid) is not None]:
                 self._ended(self._children.pop(pid))
             for part in [part for part, at in self._again.items() if at <= now()]:
@@ -132,7 +133,8 @@ class Agent:
             (self._home / AGENT_SOCKET).unlink()
 
     def _seconds_to_next(self) -> float:
-        return max(0.01, min([now() + _LOOK_SECONDS, *self._again.values(), *self._overdue.next_times()]) - now())
+        times = [*self._again.values(), *self._overdue.next_times(), *self._sweep.next_times()]
+        return max(0.01, min([now() + _LOOK_SECONDS, *times]) - now())
 
     def _is_superfluous(self) -> bool:
         """Idle for long, or idle with no service to come back to; or the home folder has been removed."""
@@ -230,21 +232,26 @@ class Agent:
         """A supervisor that leaves its folder behind was killed before its part had an end."""
         if not AttemptFolder(self._home, part).exists():
             self._restarts.pop(part, None)
+            self._sweep.look_soon()
             return
         restarts = self._restarts[part] = self._restarts.get(part, 0) + 1
         if restarts <= _MOST_RESTARTS:
             self._again[part] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
 
+    def _leave_what_is_its_own(self) -> None:
+        """For a forked child: what must end with the agent alone."""
+        signal.set_wakeup_fd(-1)
+        self._listener.close()
+        self._overdue.close()
+        os.close(self._lock)
+        for pidfd in self._strangers:
+            os.close(pidfd)
+
     def _become_supervisor(self, folder: AttemptFolder, lock: int, sdk: Path | None) -> None:
         status = 1
         try:
             os.setsid()
-            signal.set_wakeup_fd(-1)
-            self._listener.close()
-            self._overdue.close()
-            os.close(self._lock)
-            for pidfd in self._strangers:
-                os.close(pidfd)
+            self._leave_what_is_its_own()
             _redirect_output(folder)
             supervise(self._home, folder.part, lock, sdk)
             status = 0

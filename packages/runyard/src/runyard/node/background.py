@@ -42,7 +42,8 @@ class Background:
         self.loop, self.watcher = EventLoop(), Watcher()
         self.deliveries = Deliveries(plan, ServiceClient(folder.home, plan.token), self._hear)
         patient = ServiceClient(folder.home, plan.token, timeout_seconds=3600)
-        self.courier = Courier(patient, self.loop.wake, by_path=plan.shares_files)
+        is_fenced = plan.environment.image is not None
+        self.courier = Courier(patient, self.loop.wake, by_path=plan.shares_files, is_fenced=is_fenced)
         self.collection = Collection(folder, plan, self.watcher, self.deliveries, self.courier)
         self.stop: Stop | None = None
         self._is_ending = self._is_dropped = self._has_told_failing = False

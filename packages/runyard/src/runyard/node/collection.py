@@ -79,8 +79,9 @@ class Collection:
         self._due.clear()
         if not shows_outputs_of_another(self._folder):
             self._courier.offer(list(files_below(self._run_id, self._folder.work, OUTPUTS)))
-        for run_folder in self._folder.uploads.iterdir():
-            self._courier.offer(list(files_below(RunId(run_folder.name), run_folder, ".", remove_after=True)))
+        uploads = self._folder.uploads
+        for place in uploads.iterdir():
+            self._courier.offer(list(files_below(RunId(place.name), place, ".", remove_after=True, within=uploads)))
 
     def _std_changed(self, path: Path, change: Change) -> None:
         self._deliveries.logs.files.changed(f"azureml-logs/{path.name}", path)
@@ -104,7 +105,7 @@ class Collection:
         if known is not None and known.was_rewritten:
             self._output_changed(path, change)
         elif known is not None or is_sendable(path, self._folder.work):
-            self._deliveries.logs.files.changed(name, path)
+            self._deliveries.logs.files.changed(name, path, self._folder.work)
 
     def _output_changed(self, path: Path, change: Change) -> None:
         first_wait = _AFTER_CLOSE if change & _WRITTEN else _AFTER_WRITE
@@ -116,8 +117,9 @@ class Collection:
 
     def _parcel(self, path: Path) -> Parcel:
         if path.is_relative_to(self._folder.uploads):
-            run_id, *rest = path.relative_to(self._folder.uploads).parts
-            return Parcel(RunId(run_id), self._folder.uploads / run_id, "/".join(rest), remove_after=True)
+            uploads = self._folder.uploads
+            run_id, *rest = path.relative_to(uploads).parts
+            return Parcel(RunId(run_id), uploads / run_id, "/".join(rest), remove_after=True, within=uploads)
         name = path.relative_to(self._folder.work).as_posix()
         of_logs = name.startswith(f"{LOGS}/")
         other_name = name.replace(LOGS, self._logs_of_node, 1) if of_logs and self._logs_of_node != LOGS else ""

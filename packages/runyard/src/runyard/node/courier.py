@@ -10,6 +10,7 @@ from typing import IO, NamedTuple, cast
 
 from runyard.errors import AttemptOver, BlobsMissing, Json, RunyardError
 from runyard.model.runs import RunId
+from runyard.node.beneath import is_file_beneath, open_beneath, stat_beneath, unlink_beneath
 from runyard.node.event_loop import now
 from runyard.node.service_client import (
     FIRST_PAUSE_SECONDS,
@@ -33,10 +34,16 @@ class Parcel:
     path: str
     remove_after: bool = False
     other_name: str = ""
+    within: Path | None = None
+    """The folder that it must lie in, wherever links lead, if not `root`: one that no script can replace."""
 
     @property
     def file(self) -> Path:
         return self.root / self.path
+
+    @property
+    def trusted(self) -> Path:
+        return self.within or self.root
 
 
 class Mark(NamedTuple):
@@ -56,9 +63,12 @@ class Courier:
     takes nothing of the attempt any more.
     """
 
-    def __init__(self, client: ServiceClient, wake: Callable[[], None], *, by_path: bool) -> None:
-        """`by_path`: the service sees this disk, so it is told where the files lie."""
-        self._client, self._wake, self._by_path = client, wake, by_path
+    def __init__(
+        self, client: ServiceClient, wake: Callable[[], None], *, by_path: bool, is_fenced: bool = False
+    ) -> None:
+        """`by_path`: the service sees this disk, so it is told where the files lie. `is_fenced`: those who write them
+        see less of it; so not before they are gone, since until then a path may be made to lead elsewhere."""
+        self._client, self._wake, self._by_path, self._is_fenced = client, wake, by_path, is_fenced
         self._waiting: dict[Parcel, None] = {}
         self._sent: dict[Parcel, Mark] = {}
         self._change = threading.Condition()
@@ -159,7 +169,7 @@ class Courier:
         for parcel in parcels:
             self.refused.pop(parcel.path, None)
             if parcel.remove_after:
-                parcel.file.unlink(missing_ok=True)
+                unlink_beneath(parcel.file, parcel.trusted)
 
     def _deliver_halves(self, batch: dict[Parcel, Mark], error: RunyardError) -> None:
         """One bad file must not keep the others out."""
@@ -176,12 +186,15 @@ class Courier:
 
     def _send(self, parcels: list[Parcel]) -> None:
         address = f"/runs/{quoted(parcels[0].run_id)}/files"
-        if self._by_path and not parcels[0].other_name:
+        if self._by_path and (self.is_final or not self._is_fenced) and not parcels[0].other_name:
             paths = [parcel.path for parcel in parcels]
             body: Json = {"root": str(parcels[0].root), "paths": paths, "are_final": self.is_final}
             self._client.ask("POST", f"{address}/adopt", body)
             return
-        entries = [_entry(parcel) for parcel in parcels]
+        found = [(parcel, entry) for parcel in parcels if (entry := _entry(parcel)) is not None]
+        parcels, entries = [parcel for parcel, _ in found], [entry for _, entry in found]
+        if not found:
+            return
         try:
             self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
         except BlobsMissing as e:
@@ -195,12 +208,16 @@ class Courier:
             if sha256 not in missing:
                 continue
             missing.discard(str(sha256))
-            if int(size) > _SMALL_BYTES:
-                with parcel.file.open("rb") as file:
+            try:
+                file = _opened(parcel)
+            except OSError:  # gone since: the service will say that it misses it
+                continue
+            with file:
+                if int(size) > _SMALL_BYTES:
                     measured = cast("IO[bytes]", _Beginning(file, int(size)))
                     self._client.call("PUT", f"/blobs/{sha256}", measured, size=int(size))
-                continue
-            content = parcel.file.read_bytes()
+                    continue
+                content = file.read(_PACK_BYTES)
             pack += f"{hashlib.sha256(content).hexdigest()} {len(content)}\n".encode() + content
             room -= len(content)
             if room < 0:
@@ -210,13 +227,16 @@ class Courier:
             self._client.call("POST", "/blobs/pack", bytes(pack))
 
 
-def files_below(run_id: RunId, root: Path, folder: str, *, remove_after: bool = False) -> Iterator[Parcel]:
-    """Every plain file in `root/folder` and below; a link counts as the file below `root` that it leads to."""
+def files_below(
+    run_id: RunId, root: Path, folder: str, *, remove_after: bool = False, within: Path | None = None
+) -> Iterator[Parcel]:
+    """Every plain file in `root/folder` and below; a link counts as the file below `within`, or `root`, that it leads
+    to."""
     for path, _, names in os.walk(root / folder):
         for name in names:
             file = Path(path) / name
-            if is_sendable(file, root):
-                yield Parcel(run_id, root, file.relative_to(root).as_posix(), remove_after)
+            if is_sendable(file, within or root):
+                yield Parcel(run_id, root, file.relative_to(root).as_posix(), remove_after, within=within)
 
 
 def names_that_are_no_text(root: Path, folder: str) -> Iterator[str]:
@@ -230,12 +250,12 @@ def names_that_are_no_text(root: Path, folder: str) -> Iterator[str]:
 
 
 def is_sendable(file: Path, root: Path) -> bool:
-    """A plain file, or a link to one below `root`; its name must be text."""
+    """A plain file below `root`, or a link to one; its name must be text."""
     try:
         file.as_posix().encode("utf-8")
-        return file.is_file() and (not file.is_symlink() or file.resolve().is_relative_to(root.resolve()))
-    except (OSError, UnicodeEncodeError):
+    except UnicodeEncodeError:
         return False
+    return is_file_beneath(file, root)
 
 
 class _Beginning(io.RawIOBase):
@@ -260,17 +280,25 @@ def _kind(parcel: Parcel) -> tuple[RunId, Path, bool]:
 
 def _mark(parcel: Parcel) -> Mark | None:
     try:
-        found = os.stat(parcel.file)
+        found = stat_beneath(parcel.file, parcel.trusted)
     except OSError:
         return None
-    return Mark(found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return Mark(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _entry(parcel: Parcel) -> list[str | int]:
+def _opened(parcel: Parcel) -> IO[bytes]:
+    return os.fdopen(open_beneath(parcel.file, parcel.trusted), "rb")
+
+
+def _entry(parcel: Parcel) -> list[str | int] | None:
+    """None for a file that has gone since it was offered."""
     digest, size = hashlib.sha256(), 0
-    with parcel.file.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            size += len(piece)
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    try:
+        with _opened(parcel) as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+                size += len(piece)
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return None
     return [parcel.other_name or parcel.path, digest.hexdigest(), size, mode]

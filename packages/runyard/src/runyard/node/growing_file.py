@@ -1,6 +1,8 @@
 import os
 from pathlib import Path
 
+from runyard.node.beneath import open_beneath, stat_beneath
+
 _PROOF_BYTES = 64
 
 
@@ -10,8 +12,9 @@ class GrowingFile:
     `was_rewritten` turns true, for good, when the file is no longer the one whose start was read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, root: Path | None = None) -> None:
+        """`root` is the folder that it must lie in, wherever links lead: its own unless another is given."""
+        self.path, self._root = path, root or path.parent
         self.offset = 0
         self.was_rewritten = False
         self._proof = b""
@@ -19,7 +22,7 @@ class GrowingFile:
 
     def size(self) -> int:
         try:
-            return os.stat(self.path).st_size
+            return stat_beneath(self.path, self._root).st_size
         except OSError:
             return 0
 
@@ -29,10 +32,15 @@ class GrowingFile:
     def read(self, most: int) -> bytes:
         """The next bytes, b"" when there are none. Does not move on: see `advance`."""
         try:
-            with self.path.open("rb") as file:
-                return self._read_checked(file.fileno(), most)
+            fd = open_beneath(self.path, self._root)
         except OSError:  # gone, or closed to us by the script
             return b""
+        try:
+            return self._read_checked(fd, most)
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
 
     def advance(self, piece: bytes) -> None:
         """`piece`, which `read` gave (or its beginning), is delivered."""
@@ -60,9 +68,9 @@ class GrowingFiles:
         self._files: dict[str, GrowingFile] = {}
         self._changed: dict[str, None] = {}
 
-    def changed(self, name: str, path: Path) -> None:
+    def changed(self, name: str, path: Path, root: Path | None = None) -> None:
         if name not in self._files:
-            self._files[name] = GrowingFile(path)
+            self._files[name] = GrowingFile(path, root)
         if not self._files[name].was_rewritten:
             self._changed[name] = None
 

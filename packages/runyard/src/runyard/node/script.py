@@ -69,6 +69,8 @@ class Launch:
     def notices(self) -> list[str]:
         """Lines for the head of rank 0's log."""
         warnings = [f"Runyard: {warning}" for warning in self.prepared.warnings]
+        if self.prepared.image and self.plan.container.wants_gpus and not self.plan.here.gpus:
+            warnings.append("Runyard: the docker argument --gpus does nothing here: the run was given no GPU.")
         return [*warnings, *self.plan.notices, *self.prepared.data.notices, *_of_other_sdk(self.prepared)]
 
     def _begin_log(self, spec: ProcessSpec) -> None:
@@ -85,7 +87,7 @@ class Launch:
             return []
         is_mpi = any(node.ranks for node in self.plan.nodes)
         doors = [facts.get("door") for facts in self.roster] if self.plan.here.processes else []
-        return container.start(programs, mpi_mounts(PROGRAMS, doors) if is_mpi else ())
+        return container.start(programs, mpi_mounts(self.folder, PROGRAMS, doors) if is_mpi else ())
 
     def _program(self, spec: ProcessSpec) -> Program:
         return Program(

@@ -15,6 +15,9 @@ from runyard.node.attempt import AttemptFolder
 
 HOME_LABEL, PART_LABEL = "runyard.home", "runyard.part"
 _LOOK_AGAIN_SECONDS = 0.05
+_MAKING_SECONDS = 120.0
+"""Within which an engine has made what it was asked for."""
+_FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Mark:
     def container(self) -> str:
         return self.file.name
 
+    def age_seconds(self) -> float:
+        try:
+            return time.time() - self.file.stat().st_mtime
+        except OSError:
+            return 0.0
+
 
 def labels_of(home: Path, part: str) -> dict[str, str]:
     return {HOME_LABEL: str(home), PART_LABEL: part}
@@ -40,6 +49,11 @@ def leave_mark(home: Path, part: str, container: str, engine: Engine) -> None:
     beside = folder / f".{container}"
     beside.write_text(json.dumps({"part": part, "engine": engine.address}), encoding="utf-8")
     beside.rename(folder / container)
+
+
+def take_mark_back(home: Path, container: str) -> None:
+    """Its engine refused to make it."""
+    (home / "containers" / container).unlink(missing_ok=True)
 
 
 def marks_in(home: Path, part: str | None = None) -> list[Mark]:
@@ -72,21 +86,35 @@ def state_of(mark: Mark) -> Json:
 
 def remove_marked(home: Path, marks: list[Mark]) -> None:
     """By force, and with every other container of the same parts. EnvironmentFailed where an engine does not answer:
-    the mark stays then, for another try."""
+    its marks stay then, for another try."""
+    trouble = None
     for mark in marks:
-        containers = _engine_of(mark).containers
-        containers.remove(mark.container)
-        for stray in containers.with_labels(labels_of(home, mark.part)):
-            containers.remove(stray.id)
+        try:
+            _remove(home, mark)
+        except EnvironmentFailed as error:
+            trouble = error
+            if mark.age_seconds() > _FORGOTTEN_SECONDS:  # an engine of long ago
+                mark.file.unlink(missing_ok=True)
+    if trouble is not None:
+        raise trouble
+
+
+def orphans_in(home: Path) -> list[Mark]:
+    """Marks of parts that are no more."""
+    return [mark for mark in marks_in(home) if not AttemptFolder(home, mark.part).exists()]
+
+
+def _remove(home: Path, mark: Mark) -> None:
+    containers = _engine_of(mark).containers
+    was_there = containers.state(mark.container) is not None
+    containers.remove(mark.container)
+    for stray in containers.with_labels(labels_of(home, mark.part)):
+        containers.remove(stray.id)
+    # One that is not there may yet come: who asked for it was killed, and the engine still makes it.
+    if was_there or mark.age_seconds() > _MAKING_SECONDS:
         mark.file.unlink(missing_ok=True)
 
 
-def sweep_containers(home: Path) -> None:
-    """What parts that are no more have left is taken away, as far as an engine answers."""
-    orphans = [mark for mark in marks_in(home) if not AttemptFolder(home, mark.part).exists()]
-    with contextlib.suppress(EnvironmentFailed):
-        remove_marked(home, orphans)
-
-
 def _engine_of(mark: Mark) -> Engine:
+    """EnvironmentFailed where it does not answer. One whose socket is gone is not waited for."""
     return find_engine({**os.environ, "DOCKER_HOST": mark.engine})

@@ -3,19 +3,20 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runyard.containers.containers import ContainerSpec, Mount
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import AttemptFolder
+from runyard.node.beneath import open_to_everybody
 from runyard.node.containers.left import labels_of
 from runyard.node.outputs import OUTPUTS
 from runyard.node.service_client import certificates_file
 
 INSIDE = Path(__file__).parent / "inside"
-_FOR_EVERYBODY = 0o777
+_OF_LAUNCHERS = ("rank.json", "hosts", "doors.json", "runyard-rsh")
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,21 @@ class Program:
 
 @dataclass(frozen=True)
 class Files:
-    """What lies in the part's folder for one container."""
+    """What lies in the part's folder for one container, which sees it and can write there."""
 
-    told: Path
-    news: Path
+    folder: Path
 
     @classmethod
     def of(cls, folder: AttemptFolder, container: str) -> "Files":
-        return cls(folder.root / f"{container}.json", folder.root / f"{container}.news")
+        return cls(folder.root / "containers" / container)
+
+    @property
+    def told(self) -> Path:
+        return self.folder / "told.json"
+
+    @property
+    def news(self) -> Path:
+        return self.folder / "news"
 
 
 def container_spec(
@@ -58,46 +66,70 @@ def container_spec(
         mounts=tuple(mounts),
         working_folder="/",
         user="" if plan.container.user else user,
-        wish=plan.container,
+        # It gets the GPUs that the run was given: those of others are not to be had by asking for all.
+        wish=replace(plan.container, wants_gpus=bool(plan.here.gpus)),
         gpus=plan.here.gpus,
     )
 
 
-def mounts_of(folder: AttemptFolder, plan: LaunchPlan, sdk: Path, data: Sequence[Mount]) -> list[Mount]:
-    """Everything has the path that it has on the node; nothing else of the home is there."""
-    shown = [_as_it_is(folder.root), _as_it_is(sdk, read_only=True), _as_it_is(INSIDE, read_only=True)]
+def mounts_of(
+    folder: AttemptFolder, plan: LaunchPlan, sdk: Path, logs: Sequence[Path], container: str, data: Sequence[Mount]
+) -> list[Mount]:
+    """Everything has the path that it has on the node; nothing else of the home is there. Of the part's folder it is
+    what scripts write: the plan, say, is read again by whoever comes after a killed supervisor. Each log is a mount
+    of its own, so that no other can be put in its place."""
+    own = (folder.work, folder.journals, folder.uploads, folder.data, Files.of(folder, container).folder)
+    shown = [_as_it_is(place) for place in (*own, *logs) if place.exists()]
+    shown += [_as_it_is(sdk, read_only=True), _as_it_is(INSIDE, read_only=True)]
     certificates = certificates_file(folder.home)
     if certificates is not None:
         shown.append(_as_it_is(Path(certificates), read_only=True))
     if plan.node and plan.shares_outputs:
-        shown.append(_as_it_is(AttemptFolder(folder.home, plan.attempt_id).work / OUTPUTS))
+        # Its ./outputs may be a link by now, which the engine would follow.
+        shown.append(_as_it_is(AttemptFolder(folder.home, plan.attempt_id).work))
     return [*shown, *data]
 
 
-def mpi_mounts(program_folder: Path, doors: Sequence[str | None]) -> list[Mount]:
-    """For a launcher: the files that it has us run, and the doors of other nodes that are sockets on this machine."""
+def mpi_mounts(folder: AttemptFolder, programs: Path, doors: Sequence[str | None]) -> list[Mount]:
+    """For what starts ranks: the files that it has us run, those that tell it about them, and the doors of other nodes
+    that are sockets on this machine."""
+    scratch = folder.root / "mpi"
+    scratch.mkdir(exist_ok=True)
+    told = [file for name in _OF_LAUNCHERS if (file := folder.root / name).exists()]
     sockets = [Path(door.removeprefix("unix:")) for door in doors if door and door.startswith("unix:")]
-    return [_as_it_is(program_folder, read_only=True), *map(_as_it_is, sockets)]
+    fixed = [_as_it_is(path, read_only=True) for path in (programs, *told)]
+    return [_as_it_is(scratch), *fixed, *map(_as_it_is, sockets)]
 
 
-def lay_out(folder: AttemptFolder, plan: LaunchPlan, files: Files, told: Json) -> None:
-    """Write what the starter reads, and open to another user of the image what he needs."""
+def lay_out(files: Files, told: Json) -> None:
+    """Write what the starter reads."""
+    files.folder.mkdir(mode=0o700, parents=True)
     os.mkfifo(files.news, 0o600)
     files.told.touch(0o600)
     files.told.write_text(json.dumps({**told, "news": str(files.news)}), encoding="utf-8")
-    if plan.container.user:  # The home, which only its owner can enter, keeps the machine's other users out.
-        files.told.chmod(0o644)
-        for file in (files.news, *folder.std.iterdir()):
-            file.chmod(0o666)
-        for place in (folder.root, folder.work, folder.work / OUTPUTS, folder.std, folder.journals, folder.uploads):
-            place.chmod(_FOR_EVERYBODY)
 
 
-def told_of(folder: AttemptFolder, programs: Sequence[Program], served: Sequence[str]) -> Json:
-    """What the starter is told. Of data that this machine serves it is to see the same file system as we do."""
+def open_to_user(folder: AttemptFolder, files: Files, mounts: Sequence[Mount]) -> None:
+    """Let another user of the image have what is mounted of the part. The home, which only its owner can enter, keeps
+    the machine's other users out."""
+    files.told.chmod(0o644)
+    files.news.chmod(0o666)
+    for place in (folder.work / OUTPUTS, *(Path(mount.source) for mount in mounts if not mount.is_read_only)):
+        if place.is_socket():
+            place.chmod(0o666)
+        elif place.is_relative_to(folder.root):
+            open_to_everybody(place)
+    for file in (*folder.std.iterdir(), *(folder.root / name for name in _OF_LAUNCHERS)):
+        if file.exists():
+            file.chmod(file.stat().st_mode | (0o044 if file.parent == folder.root else 0o666))
+
+
+def told_of(folder: AttemptFolder, home: Path, programs: Sequence[Program], served: Sequence[str]) -> Json:
+    """What the starter is told. Of data that this machine serves it is to see the same file system as we do; `home` is
+    for a user of the image who has none."""
     return {
         "work": str(folder.work),
-        "home": str(folder.root / "home"),
+        "home": str(home),
         "shown": {path: os.stat(path).st_dev for path in served},
         "processes": [{**vars(program), "log": str(program.log)} for program in programs],
     }

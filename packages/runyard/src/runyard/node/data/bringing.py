@@ -136,6 +136,14 @@ class _Bringing:
             raise NotFound(f"{root}, the folder of datastore {store!r}, is not there.", hint="Is its disk mounted?")
         return root
 
+    def _inside(self, store: str, path: str) -> Path:
+        """A place of a local datastore. A container engine would follow a link there, which a script may have left, to
+        any place of the machine."""
+        root = self._local(store)
+        if self._place.mounts.are_by_engine and not _lies_in(root / path, root):
+            raise DataFailed(f"{path!r} of datastore {store!r} is a link that leads out of it.", hint="Copy it there.")
+        return root / path
+
     def _mount_dataset(self, item: DataItem, found: DatasetFiles) -> None:
         if not self._is_local(found.files):
             root = self._place.mounts.of(item.name)
@@ -145,9 +153,9 @@ class _Bringing:
             lay_copies(((file.path, self._local(file.store) / file.key) for file in found.files), root)
         elif found.folder is not None and not found.is_one_file:
             store, path = found.folder
-            root = self._place.mounts.bind(self._local(store) / path, item.name)
+            root = self._place.mounts.bind(self._inside(store, path), item.name)
         else:
-            links = self._place.folder.data / item.name
+            links = self._place.mounts.links / item.name
             lay_links(((file.path, self._bound(file.store) / file.key) for file in found.files), links)
             root = self._place.mounts.bind(links, item.name)
         self._keep(item, root, root / found.files[0].path if found.is_one_file else root)
@@ -171,7 +179,7 @@ class _Bringing:
 
     def _use_local_folder(self, item: DataItem) -> None:
         """What is written there is on the datastore at once."""
-        there = self._local(item.datastore) / item.path
+        there = self._inside(item.datastore, item.path)
         if not there.exists():
             there.mkdir(parents=True, exist_ok=True)
         self._place.mounts.show(there)
@@ -228,6 +236,10 @@ class _Bringing:
     def _keep(self, item: DataItem, root: Path, path: Path) -> None:
         self._roots[item.name] = root
         self.brought.paths[item.name] = str(path)
+
+
+def _lies_in(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def _make_folder(path: Path) -> None:

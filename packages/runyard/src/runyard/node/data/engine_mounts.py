@@ -17,6 +17,9 @@ class EngineMounts(MountPoints):
         """`user` is another user that the container runs as; "" for this one."""
         super().__init__(folder, are_private=True)
         self._user = user
+        self.are_by_engine = True
+        # No container sees this one: it could put another link in the place of what the next shall have.
+        self.links = folder.root / "links"
 
     def why_not_served(self) -> str:
         if not kernel.may_mount():

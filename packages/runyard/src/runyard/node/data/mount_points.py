@@ -18,6 +18,9 @@ class MountPoints:
         self.root, self.are_private = folder.mounts, are_private
         self.binds: list[Bind] = []
         """What a container would need to see what has been bound: nothing, where it is bound here."""
+        self.are_by_engine = False
+        self.links = folder.data
+        """Where trees of links are laid that are bound elsewhere."""
         self._home = folder.home
 
     def of(self, name: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from runyard.errors import Json
 from runyard.model.plan import DataItem, LaunchPlan
 from runyard.node.attempt import AttemptFolder
+from runyard.node.beneath import is_file_beneath
 from runyard.node.data.asking import ANSWER_SECONDS, ask_for_data
 from runyard.node.data.brought import Brought, Upload
 from runyard.node.data.fetching import OpenStores, files_at
@@ -31,7 +32,8 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
-        warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell)
+        fence = folder.root if plan.environment.image is not None else None
+        warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell, fence)
     sizes = _sizes_of_outputs(plan.data, OpenStores(data))
     if len(plan.nodes) > 1:
         return {"warnings": warnings, "outputs": {item.name: len(found) for item, found in sizes}}
@@ -43,10 +45,17 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
 
 
 def _upload_all(
-    plan: LaunchPlan, brought: Brought, stores: OpenStores, say: Callable[[str], None], tell: Tell
+    plan: LaunchPlan,
+    brought: Brought,
+    stores: OpenStores,
+    say: Callable[[str], None],
+    tell: Tell,
+    fence: Path | None,
 ) -> list[str]:
+    """`fence` is all that the script could see of this machine, where that was not the whole: links of it that lead
+    elsewhere lead to nothing."""
     wishes = [(item, brought.uploads[item.name]) for item in plan.data if item.name in brought.uploads]
-    found = [(item, wish, _files(wish, item.globs)) for item, wish in wishes]
+    found = [(item, wish, _fenced(_files(wish, item.globs), fence)) for item, wish in wishes]
     total = sum(file.stat().st_size for _, _, files in found for file, _ in files)
     progress = TransferProgress("Uploading data", total, lambda text: tell({"message": text}), say)
     warnings: list[str] = []
@@ -112,6 +121,10 @@ def _files(wish: Upload, globs: Sequence[str]) -> list[tuple[Path, str]]:
         if wish.seen is None or wish.seen.get(path) != mark_of(file):
             files.append((file, _joined(wish.prefix, path)))
     return files
+
+
+def _fenced(files: list[tuple[Path, str]], fence: Path | None) -> list[tuple[Path, str]]:
+    return [pair for pair in files if fence is None or is_file_beneath(pair[0], fence)]
 
 
 def _below(root: Path) -> Iterator[Path]:

@@ -8,6 +8,11 @@ Runs alone on any Python from 3.6 on.
 import os
 import sys
 
+OF_NODE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = sys.dont_write_bytecode or __name__ == "__main__"
+sys.path.insert(0, os.path.join(OF_NODE, "containers", "inside"))
+from becoming import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
+
 if False:  # the module is slow to load
     from typing import Any
 
@@ -54,24 +59,6 @@ class AsUsual:
     parse_float, parse_int, parse_constant = float, int, float
 
 
-def print_into(log: str) -> None:
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    os.close(output)
-    os.close(nothing)
-
-
-def prefer_for_out_of_memory() -> None:
-    """When memory runs out the kernel should take the script, not those who look after it."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("500")
-    except OSError:
-        pass
-
-
 def allow_files(count: "int | None") -> None:
     """As many as the node allows: those who start ranks have been given few."""
     if count is not None:
@@ -90,17 +77,7 @@ def filled_in(words: "list[str]", node: "dict[str, Any]") -> "list[str]":
     # Longest first: one placeholder may be the beginning of another.
     for text, path in sorted(dict(node.get("placeholders", ())).items(), key=lambda pair: -len(pair[0])):
         words = [word.replace(text, path) for word in words]
-    return [words[0]] + [with_variables(word) for word in words[1:]] if is_python else words
-
-
-def with_variables(word: str) -> str:
-    if "$" not in word:
-        return word
-    import re
-
-    return re.sub(
-        r"\$(?:\{(\w+)\}|(\w+))", lambda found: os.environ.get(found.group(1) or found.group(2), found.group(0)), word
-    )
+    return [words[0]] + [with_variables(word, dict(os.environ)) for word in words[1:]] if is_python else words
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ import os
 import signal
 import sys
 
+sys.dont_write_bytecode = sys.dont_write_bytecode or __name__ == "__main__"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from becoming import prefer_for_out_of_memory, print_into, with_variables  # type: ignore[import-not-found] # noqa: E402
+
 if False:  # the module is slow to load
     from typing import Any
 
@@ -137,22 +141,6 @@ def variables_of(process: "dict[str, Any]", home: str) -> "dict[str, str]":
     return variables
 
 
-def print_into(log: str) -> None:
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-
-
-def prefer_for_out_of_memory() -> None:
-    """When memory runs out the kernel should take the script, not those who look after it."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("500")
-    except OSError:
-        pass
-
-
 def open_few_files(count: "int | None") -> None:
     """What starts ranks first closes, one by one, all files that it might have open."""
     if count is not None:
@@ -161,16 +149,6 @@ def open_few_files(count: "int | None") -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY or soft > count:
             resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
-
-
-def with_variables(word: str, variables: "dict[str, str]") -> str:
-    if "$" not in word:
-        return word
-    import re
-
-    return re.sub(
-        r"\$(?:\{(\w+)\}|(\w+))", lambda found: variables.get(found.group(1) or found.group(2), found.group(0)), word
-    )
 
 
 def out_of_memory_kills() -> int:
