@@ -152,6 +152,7 @@ def _guarded(
         guard = subprocess.Popen(
             [sys.executable, "-S", engine_guard.__file__, str(folder), *command],
             env={**own, **(settings or {})},
+            cwd=folder,  # podman's conmon leaves a file there when a container runs out of memory
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
