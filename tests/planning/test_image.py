@@ -4,7 +4,7 @@ import pytest
 
 from runyard.errors import InvalidArgument
 from runyard.planning.environment import plan_environment
-from runyard.planning.image import LARGEST_DOCKERFILE_BYTES, image_of, registries_of, registry_address
+from runyard.planning.image import LARGEST_DOCKERFILE_BYTES, image_of, registries_of, registry_address, registry_of
 
 LOGIN = {"address": "registry.example", "username": "ada", "password": "s3cret"}
 
@@ -102,6 +102,21 @@ def test_an_image_gets_the_packages_that_the_environment_lists():
     dependencies = ["python=3.6.2", {"pip": ["numpy==1.16.6"]}]
     spec = planned({"baseDockerfile": "FROM ubuntu"}, python={"condaDependencies": {"dependencies": dependencies}})
     assert (spec.python, spec.requirements, spec.image.dockerfile) == ("3.6.2", ("numpy==1.16.6",), "FROM ubuntu")
+
+
+@pytest.mark.parametrize(
+    ("reference", "registry"),
+    [
+        ("debian", "docker.io"),
+        ("microsoft/mmlspark:0.12", "docker.io"),
+        ("index.docker.io/library/debian", "docker.io"),
+        ("registry.example:5000/a/b", "registry.example:5000"),
+        ("Registry.Example/a", "registry.example"),
+        ("localhost/a@sha256:00ff", "localhost"),
+    ],
+)
+def test_a_reference_names_its_registry_in_one_way(reference, registry):
+    assert registry_of(reference) == registry
 
 
 def test_all_registries_that_a_dockerfile_names_are_known():

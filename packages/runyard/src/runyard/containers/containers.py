@@ -83,10 +83,10 @@ class Containers:
             if no.http_status not in (404, 409):
                 raise
 
-    def with_labels(self, labels: Mapping[str, str], *, is_running_only: bool = False) -> tuple[ContainerEntry, ...]:
+    def with_labels(self, labels: Mapping[str, str]) -> tuple[ContainerEntry, ...]:
         """Those that have all of these labels; an empty value stands for any."""
         wanted = {"label": [f"{name}={value}" if value else name for name, value in labels.items()]} if labels else {}
-        query = {"all": not is_running_only, "filters": wanted}
+        query = {"all": True, "filters": wanted}
         return tuple(container_entry(body) for body in self._transport.get("/containers/json", query) or ())
 
     def run(self, spec: ContainerSpec, say: Say, *, keeps: bool = False) -> Finished:
@@ -122,12 +122,6 @@ class Containers:
             "PUT", f"/containers/{container}/archive", {"path": folder}, archive, headers=headers
         ) as answer:
             answer.read()
-
-    def get_archive(self, container: str, path: str) -> Iterator[bytes]:
-        """A tar of a file or folder in the container, in pieces."""
-        with self._transport.opened("GET", f"/containers/{container}/archive", {"path": path}) as answer:
-            while piece := answer.read(_CHUNK):
-                yield piece
 
     @contextmanager
     def _attached(self, container: str) -> Iterator[HTTPResponse]:

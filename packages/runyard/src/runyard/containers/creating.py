@@ -34,11 +34,7 @@ class ContainerSpec:
     wish: ContainerWish = field(default_factory=ContainerWish)
     gpus: tuple[str, ...] = ()
     """Ids or numbers of the GPUs it sees; none with `wish.wants_gpus` means all."""
-    ipc: str = ""
-    """"shareable", or "container:ID" to share /dev/shm with another."""
     name: str = ""
-    has_init: bool = False
-    """A first process of the engine's own, which reaps what others leave."""
     entrypoint: tuple[str, ...] = ()
     """In place of the image's own, which is never used."""
     keeps_output: bool = False
@@ -77,7 +73,7 @@ def _host_settings(spec: ContainerSpec, engine: str) -> Json:
     wish = spec.wish
     settings: Json = {
         "NetworkMode": wish.network or "host",
-        "IpcMode": spec.ipc or wish.ipc or "private",
+        "IpcMode": wish.ipc or "private",
         "Privileged": wish.is_privileged,
         "Mounts": [_bind(mount) for mount in _all_mounts(spec)],
         "Ulimits": [{"Name": name, "Soft": soft, "Hard": hard} for name, soft, hard in wish.ulimits],
@@ -87,7 +83,6 @@ def _host_settings(spec: ContainerSpec, engine: str) -> Json:
         "ExtraHosts": [f"{name}:{address}" for name, address in wish.hosts],
         "SecurityOpt": list(wish.security),
         "Sysctls": dict(wish.sysctls),
-        "Init": spec.has_init,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}} if spec.keeps_output else {"Type": "none"},
     }
     if wish.shm_bytes:

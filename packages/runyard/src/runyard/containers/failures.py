@@ -66,7 +66,7 @@ class Refused(EnvironmentFailed):
         cause = cause_of(said, Cause.ENGINE_FAILED)
         super().__init__(
             f"The container engine refused {asked}: {sentence(said)}",
-            hint=hint or _asked_too_much(said) or next_step(cause),
+            hint=hint or next_step(cause),
             cause=cause,
             said=quoted(said),
         )
@@ -147,11 +147,6 @@ def build_failed(said: str) -> EnvironmentFailed:
     )
 
 
-def _asked_too_much(said: str) -> str:
-    """The next step where the container is what the engine will not have, and not how the engine is doing."""
-    return next((step for words, step in _TOO_MUCH if words.search(said)), "")
-
-
 def next_step(cause: Cause) -> str:
     return _NEXT.get(cause, "The build log has the engine's own words; correct that and submit again.")
 
@@ -165,24 +160,10 @@ _WITHOUT_BUILDKIT = (
     "or --link and <<EOF (several commands join by `&& \\`), or build and push the image yourself and name it as "
     "base_image."
 )
-_TOO_MUCH = (
-    (
-        re.compile(
-            r"could not select device driver|nvidia-container-cli|nvidia.com/gpu|unknown.*runtime.*nvidia", re.I
-        ),
-        "The engine cannot hand out GPUs: install NVIDIA's nvidia-container-toolkit on the machine, or take --gpus and "
-        "--runtime out of docker.arguments; then submit again.",
-    ),
-    (re.compile("minimum memory limit", re.I), "Give --memory of docker.arguments more, or take it out."),
-    (
-        re.compile("not allowed in host network namespace", re.I),
-        "Add --network=bridge to docker.arguments, or take that --sysctl out.",
-    ),
-)
-"""What engines say to docker.arguments that cannot be had on their machine."""
 _NEXT = {
     Cause.WRONG_CREDENTIALS: "Give the registry's username and password: image_registry_details of the estimator, or "
-    "environment.docker.base_image_registry; then submit again.",
+    "environment.docker.base_image_registry; then submit again. Of a workspace the login counts that was given last "
+    "for the registry, also where it came with another run.",
     Cause.IMAGE_NOT_FOUND: "Look at the image's name, its tag and the registry's address; then submit again.",
     Cause.NETWORK: "Look at the registry's address and at the network and proxy settings of the container engine; "
     "then submit again.",

@@ -18,7 +18,6 @@ class EngineFacts:
     """As images name it: "amd64"."""
     system: str
     is_rootless: bool
-    runtimes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,6 @@ def engine_facts(version: Json, info: Json) -> EngineFacts:
         architecture=str(version.get("Arch", "")),
         system=str(version.get("Os", "")),
         is_rootless=any("rootless" in str(option) for option in info.get("SecurityOptions") or ()),
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
     )
 
 

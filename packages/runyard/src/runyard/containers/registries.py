@@ -31,12 +31,6 @@ def headers_for_builds(credentials: Mapping[str, RegistryCredentials]) -> dict[s
     return {"X-Registry-Config": _packed(known)}
 
 
-def registry_of(reference: str) -> str:
-    """The address of the registry that a reference names; Docker's own where it names none."""
-    first, slash, _ = reference.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else HUB
-
-
 def split_tag(reference: str) -> tuple[str, str]:
     """The name and its tag or digest; "latest" where it has neither, as the docker command has it."""
     name, at, digest = reference.partition("@")

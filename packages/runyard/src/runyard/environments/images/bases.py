@@ -8,7 +8,6 @@ from pathlib import Path
 from runyard.containers.contents import bases_of
 from runyard.containers.engine import Engine
 from runyard.containers.images import ImageFacts, RegistryCredentials
-from runyard.containers.registries import registry_of
 from runyard.environments.images.brought import BroughtNames
 from runyard.environments.images.dockerfiles import DockerfileBuild
 from runyard.environments.images.given import GivenBase, is_called, is_ours
@@ -19,6 +18,7 @@ from runyard.environments.sources import Sources
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
+from runyard.planning.image import registry_of
 
 STAGE = re.compile(r"^\s*FROM\s.*\sAS\s+(?P<stage>\S+)", re.I | re.M)
 COPIED_FROM = re.compile(r"--from=(?P<name>[^\s,]+)", re.I)
