@@ -215,7 +215,6 @@ def test_conda_packages_that_are_not_python_are_left_out_with_a_note(package):
         ("tensorflow_gpu==1.13.1", False, "tensorflow==1.13.1"),
         ("tensorflow-gpu==2.16.*", True, "tensorflow[and-cuda]==2.16.*"),
         ("cntk-gpu==2.6", False, "cntk==2.6"),
-        ("onnxruntime-gpu", False, "onnxruntime"),
         ("sklearn", False, "scikit-learn"),
         ("sklearn==0.0", False, "scikit-learn"),
         ("pytorch==1.4.0", False, "torch==1.4.0"),
@@ -243,6 +242,11 @@ def test_a_framework_without_a_version_has_the_company_of_its_last_release_for_a
 def test_a_file_of_a_framework_has_no_company_but_its_own():
     definition = _definition(conda=["python=3.6.2"], pip=["torch @ https://example.com/torch-1.10.1-cp36-none-any.whl"])
     assert "setuptools<60" not in plan_environment(definition, gpu_present=False).requirements
+
+
+def test_a_package_for_gpus_that_runs_without_one_stays():
+    spec = plan_environment(_definition(pip=["onnxruntime-gpu==1.14.1"]), gpu_present=False)
+    assert spec.requirements[0] == "onnxruntime-gpu==1.14.1"
 
 
 def test_a_package_for_gpus_stays_where_there_is_one():

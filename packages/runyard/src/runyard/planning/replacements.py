@@ -7,8 +7,8 @@ from runyard.planning.packages import NAME, Wishes, has_version, requirement_nam
 
 # What the index keeps under these names only says which name is the right one.
 RIGHT_NAMES = {"sklearn": "scikit-learn", "skimage": "scikit-image", "pytorch": "torch", "pil": "pillow"}
-# Those that cannot be imported without the driver of a GPU.
-WITHOUT_GPU = {"cntk-gpu": "cntk", "onnxruntime-gpu": "onnxruntime", "tensorflow-gpu": "tensorflow"}
+# CNTK's cannot be imported without the driver of a GPU.
+WITHOUT_GPU = {"cntk-gpu": "cntk", "tensorflow-gpu": "tensorflow"}
 MPI4PY_BEFORE_OPEN_MPI_4 = re.compile(r"mpi4py *== *3\.0\.[0-2]")
 TENSORFLOW_RELEASE = re.compile(r"== *(\d+)\.(\d+)")
 FIRST_WITH_CUDA_EXTRA = (2, 14)
