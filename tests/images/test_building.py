@@ -252,16 +252,16 @@ def test_two_builders_of_one_environment_do_the_work_once(image_home: ImageHome,
     assert sum("Keeping the environment as a layer of the image." in lines for lines in said) == 1
 
 
-def test_pruning_takes_the_images_along_but_none_that_is_held(image_home: ImageHome, debian: str) -> None:
-    old = image_home.ensure(of_image(debian, "demo==1.0"))
-    held = image_home.ensure(of_image(debian, "demo==2.0"))
+def test_pruning_takes_the_images_along_but_none_that_is_held(image_home: ImageHome, debian_python: str) -> None:
+    old = image_home.ensure(of_image(debian_python, "demo==1.0"))
+    held = image_home.ensure(of_image(debian_python, "demo==2.0"))
     with image_home.environments.hold(held):
         assert prune(image_home.root) == [old.key]
         assert image_home.engine.images.find(old.image) is None
         assert image_home.python(held, ASK_VERSION) == [f"2.0 3.11 /azureml-envs/{held.key}"]
     assert prune(image_home.root) == [held.key]
     assert image_home.images() == set()
-    assert image_home.engine.images.find(debian) is not None
+    assert image_home.engine.images.find(debian_python) is not None
 
 
 def test_an_image_that_a_container_uses_outlives_its_pruning(image_home: ImageHome, debian_python: str) -> None:
@@ -294,12 +294,12 @@ def test_a_conda_package_without_a_twin_is_named_before_anything_is_done(image_h
     assert failed.value.facts["cause"] == Cause.NO_PYPI_TWIN
 
 
-def test_the_details_of_an_image_can_be_read(image_home: ImageHome, debian: str) -> None:
-    built = image_home.ensure(of_image(debian, "demo==1.0"))
+def test_the_details_of_an_image_can_be_read(image_home: ImageHome, debian_python: str) -> None:
+    built = image_home.ensure(of_image(debian_python, "demo==1.0"))
     details = image_home.environments.image_of(built)
     assert details
     assert image_home.engine.images.find(details.name).id == built.image  # type: ignore[union-attr]
     assert details.name.startswith(f"runyard/azureml_{built.key}:")
-    assert f"FROM {debian}" in details.dockerfile
+    assert f"FROM {debian_python}" in details.dockerfile
     assert "demo==1.0" in details.dockerfile
     assert details.bytes > 0
