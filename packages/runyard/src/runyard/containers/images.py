@@ -95,21 +95,7 @@ class Images:
             "forcerm": True,
         }
         headers = {"Content-Type": "application/x-tar", **headers_for_builds(credentials or {})}
-        lines, made = Lines(say), name
-        try:
-            with self._transport.opened(
-                "POST", "/build", query, context.archive, seconds=SILENT_SECONDS, headers=headers
-            ) as answer:
-                for event in events(answer):
-                    if said := error_of(event):
-                        raise build_failed(said)
-                    lines.write(str(event.get("stream") or ""))
-                    made = (event.get("aux") or {}).get("ID") or made
-        except Refused as no:
-            raise build_failed(no.said) from no
-        finally:
-            lines.close()
-        return self._there(made)
+        return self._there(self._built(context, query, headers, say) or name)
 
     def commit(
         self,
@@ -200,6 +186,24 @@ class Images:
             said = f"image is {facts.system}/{facts.architecture}, does not match the specified platform {platform}"
             raise pull_failed(reference, said, with_credentials=False)
         return facts
+
+    def _built(self, context: BuildContext, query: dict[str, object], headers: dict[str, str], say: Say) -> str:
+        """The id of the image, where the engine tells it."""
+        lines, made = Lines(say), ""
+        try:
+            with self._transport.opened(
+                "POST", "/build", query, context.archive, seconds=SILENT_SECONDS, headers=headers
+            ) as answer:
+                for event in events(answer):
+                    if said := error_of(event):
+                        raise build_failed(said)
+                    lines.write(str(event.get("stream") or ""))
+                    made = (event.get("aux") or {}).get("ID") or made
+        except Refused as no:
+            raise build_failed(no.said) from no
+        finally:
+            lines.close()
+        return made
 
     def _network(self, name: str) -> dict[str, object]:
         """Of a build's steps. podman listens to docker's word for it no further than that it is one."""

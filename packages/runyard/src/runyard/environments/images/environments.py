@@ -1,6 +1,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from runyard.containers.engine import Engine
 from runyard.environments.compiled import never
 from runyard.environments.conda.choosing import require_twins
 from runyard.environments.durable import shared
@@ -77,17 +78,7 @@ class ImageEnvironments(FoundImages):
             held=held,
             say=say,
         )
-        bases = Bases(
-            engine=engine,
-            naming=self._naming,
-            sources=sources,
-            registries=self._provisions.registries,
-            place=self._place,
-            scratch=scratch,
-            key=folder.key,
-            is_fresh=folder.fresh.exists(),
-            say=say,
-        )
+        bases = self._bases(engine, folder, sources, scratch, say)
         try:
             with shared(builders_lock(self._root)):
                 Sweeping(engine, self._naming).remove_left(folder.key)
@@ -99,3 +90,16 @@ class ImageEnvironments(FoundImages):
             raise
         finally:
             folder.remove_scratch()
+
+    def _bases(self, engine: Engine, folder: ImageFolder, sources: Sources, scratch: Path, say: Say) -> Bases:
+        return Bases(
+            engine=engine,
+            naming=self._naming,
+            sources=sources,
+            registries=self._provisions.registries,
+            place=self._place,
+            scratch=scratch,
+            key=folder.key,
+            is_fresh=folder.fresh.exists(),
+            say=say,
+        )
