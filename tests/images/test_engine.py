@@ -11,6 +11,7 @@ import pytest
 
 from runyard.containers.containers import ContainerSpec, Mount
 from runyard.containers.engine import Engine
+from runyard.environments.images.finding import engine_here
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.images import ContainerWish, VolumeWish
@@ -184,3 +185,20 @@ def test_an_engine_that_dies_fails_whoever_waits(own_docker: Callable[[], Engine
         with pytest.raises(EnvironmentFailed, match=engine.address) as failed:
             waiting.result(30)
     assert failed.value.facts["cause"] == Cause.ENGINE_FAILED
+
+
+def test_the_submitters_engine_is_asked_first_and_given_up_where_it_is_of_another_machine(
+    docker: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path(docker.address.removeprefix("unix://"))
+    absent = {"DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter(()))
+    assert engine_here({"DOCKER_HOST": docker.address}).address == docker.address
+    with pytest.raises(EnvironmentFailed, match=r"DOCKER_HOST is unix://.*none\.sock"):
+        engine_here(absent)
+    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter((own,)))
+    assert engine_here(absent).address == docker.address
+    monkeypatch.setenv("DOCKER_HOST", docker.address)
+    monkeypatch.setattr("runyard.containers.finding.usual_sockets", lambda _: iter(()))
+    assert engine_here(absent).address == docker.address
