@@ -18,6 +18,7 @@ RUNS = """
 import ctypes, json, os, sys, time
 from datetime import timedelta
 from pathlib import Path
+import runyard.environments.images.environments  # which only who builds loads
 from runyard.containers.engine import Engine
 from runyard.node import agent
 from runyard.node.agent_socket import ask_agent
