@@ -83,7 +83,12 @@ def test_a_lock_that_came_along_names_no_files_of_the_machine(taken):
 
 
 def test_others_do_not_choose_the_folders_that_a_build_sees(taken):
-    variables = {"UV_CACHE_DIR": "/etc", "SSL_CERT_DIR": "/home/ada/.ssh", "HOME": "/home/ada", "PIP_INDEX_URL": "https://a/b"}
+    variables = {
+        "UV_CACHE_DIR": "/etc",
+        "SSL_CERT_DIR": "/home/ada/.ssh",
+        "HOME": "/home/ada",
+        "PIP_INDEX_URL": "https://a/b",
+    }
     sent = {"submitter": {"python": "/usr/bin/python3", "variables": variables}}
     assert taken(IMAGE, runyard=sent)["runyard"] == sent
     kept = taken(IMAGE, runyard=sent, RUNYARD_HOST="0.0.0.0")["runyard"]["submitter"]
