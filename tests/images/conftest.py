@@ -24,7 +24,6 @@ from runyard.testing.container_engine import (
 from tests.environments.wheelhouse import submitter_without_index
 from tests.images.building import ImageHome
 
-
 LONGEST_PLACE = 30
 
 
