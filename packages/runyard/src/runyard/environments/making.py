@@ -49,14 +49,8 @@ class Environments:
         found = self.find(spec)
         if found is not None:
             return found
-        builder = self._virtual
-        if spec.image is not None:
-            try:
-                engine_here(self._variables)
-            except EnvironmentFailed as no_engine:
-                return self._without_engine(spec, say, elsewhere, no_engine)
-            builder = image_builder(self._root, self._variables, self._provisions, self._place)
-        built = builder.ensure(spec, say, elsewhere)
+        make = self._virtual.ensure if spec.image is None else self._ensure_in_image
+        built = make(spec, say, elsewhere)
         self._trim(built.key)
         return built
 
@@ -73,6 +67,14 @@ class Environments:
         """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
         with self._virtual.hold(built):
             yield
+
+    def _ensure_in_image(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None) -> BuiltEnvironment:
+        try:
+            engine_here(self._variables)
+        except EnvironmentFailed as no_engine:
+            return self._without_engine(spec, say, elsewhere, no_engine)
+        builder = image_builder(self._root, self._variables, self._provisions, self._place)
+        return builder.ensure(spec, say, elsewhere)
 
     def _without_engine(
         self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None, no_engine: EnvironmentFailed
