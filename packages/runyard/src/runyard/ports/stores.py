@@ -8,6 +8,7 @@ from runyard.model.metrics import MetricBatch, MetricSeries, MetricSummary
 from runyard.model.nodes import Node
 from runyard.model.parts import Part
 from runyard.model.runs import AttemptId, RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
 
 
 class RunStore(Protocol):
@@ -174,3 +175,22 @@ class LineageStore(Protocol):
 
     def of_dataset(self, dataset_id: str) -> Sequence[DatasetUse]:
         """In the order recorded."""
+
+
+class TrialStore(Protocol):
+    """What sweeps have sampled, and what was decided of it. It goes with its sweep."""
+
+    def add(self, trials: Sequence[Trial]) -> None:
+        """Keep them, in one transaction. A trial that is there stays as it is. Raises NotFound for an unknown sweep."""
+
+    def list(self, sweep_id: RunId) -> Sequence[Trial]:
+        """By number; empty for an unknown sweep."""
+
+    def stop(self, sweep_id: RunId, number: int, stop: Stop) -> bool:
+        """Keep why it is stopped; False, and nothing is changed, where that was said before."""
+
+    def ranked(
+        self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None
+    ) -> Sequence[RankedTrial]:
+        """The trials of these sweeps with what their runs logged: best first, equals by sweep and number, those without
+        a finite number last. Quick for ten thousands."""

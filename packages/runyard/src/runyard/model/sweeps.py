@@ -1,0 +1,92 @@
+"""A sweep: one run that tries many values of its script's arguments, each in a child run of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from runyard.model.runs import RunId, RunStatus
+
+SWEEP_TYPE = "hyperdrive"
+"""The type of runs that are sweeps. Nothing of them is launched: the controller moves them on by their children."""
+
+Values = Mapping[str, Any]
+"""What one trial's arguments are, by the names that the user gave them."""
+
+
+class Goal(StrEnum):
+    MAXIMIZE = "maximize"
+    MINIMIZE = "minimize"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What one argument is drawn from: `kind` as in SDK v1 ("choice", "loguniform" ...), `arguments` in its order."""
+
+    kind: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """What a sweep asks for, checked."""
+
+    sampling: str
+    space: Mapping[str, Expression]
+    metric: str
+    goal: Goal
+    max_total_runs: int
+    max_concurrent_runs: int
+    max_duration_minutes: int
+    policy: str = "Default"
+    sampling_properties: Mapping[str, Any] = field(default_factory=dict)
+    policy_properties: Mapping[str, Any] = field(default_factory=dict)
+    resume_from: tuple[RunId, ...] = ()
+    """Sweeps whose trials are known from the start."""
+    resume_child_runs: tuple[RunId, ...] = ()
+    """Children of other sweeps that are begun again, with their values and what they left in outputs/."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a policy has a trial stopped, at which of its intervals."""
+
+    policy: str
+    interval: int
+    value: float | None
+    """The best of the trial up to that interval; None where it never logged a number."""
+    held_against: float | None
+    text: str
+    """The whole decision as one sentence."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of values. It is stored before its child run is made, so the number, and the id, is used once."""
+
+    sweep_id: RunId
+    number: int
+    values: Values
+    resumed_from: RunId | None = None
+    stop: Stop | None = None
+
+    @property
+    def child_id(self) -> RunId:
+        return RunId(f"{self.sweep_id}_{self.number}")
+
+
+@dataclass(frozen=True)
+class RankedTrial:
+    """A trial as its users compare it."""
+
+    run_id: RunId
+    number: int
+    values: str
+    """The JSON text of its values, as stored."""
+    status: RunStatus
+    """NotStarted where its run is not made yet."""
+    best: float | None
+    """The best of the primary metric; None where no number was logged."""
+    intervals: int
+    """How often the primary metric was logged."""
+    stop: Stop | None = None
