@@ -13,11 +13,12 @@ from sqlalchemy import Engine, inspect, text
 from runyard.errors import SchemaTooNew
 from runyard.model.lineage import DatasetUse, Direction
 from runyard.model.runs import RunId
+from runyard.model.sweeps import Trial
 from runyard.stores.database import Database, open_database
 from runyard.stores.migration import MIGRATIONS, migrate
 from runyard.stores.schema import HEAD, metadata
 from runyard.stores.sql import open_stores
-from runyard.testing.records import AT, a_run
+from runyard.testing.records import AT, a_run, scalars
 
 LATER = '''
 """Rebuilds `runs`, as SQLite must for most changes."""
@@ -34,6 +35,19 @@ def upgrade():
         runs.add_column(sa.Column("mood", sa.Text(), nullable=False, server_default="calm"))
         runs.alter_column("message", existing_type=sa.Text(), nullable=True)
 '''
+
+
+BEFORE_SWEEPS = (
+    "INSERT INTO experiments (key, workspace, name, id, created_at, description, tags, last_number)"
+    " VALUES (1, 'vision', 'mnist', 'e1', 0, '', '{}', 1)",
+    "INSERT INTO runs (sequence, id, workspace, experiment, experiment_key, number, status, finished, created_at,"
+    " version, type, target, display_name, description, tags, properties, warnings, message, attempt, ticket, nodes,"
+    " dropped_points) VALUES (1, 'r1', 'vision', 'mnist', 1, 1, 'Running', false, 0, 1, '', '', '', '', '{}', '{}',"
+    " '[]', '', 1, 'r1.1', '[]', 0)",
+    "INSERT INTO run_details (run, definition, environment_lock) VALUES (1, '{}', '')",
+    "INSERT INTO metrics (key, run, name_key, family, name, kind, workspace, experiment_key, last_part, count, last,"
+    " minimum, maximum) VALUES (1, 1, 'loss', 'scalar', 'loss', 'scalar', 'vision', 1, 0, 4, 0.5, 0.5, 0.5)",
+)
 
 
 @pytest.fixture
@@ -83,6 +97,23 @@ def test_a_database_of_the_first_release_is_brought_up_to_date(empty_url):
     use = DatasetUse(run.id, Direction.INPUT, "mnist", "d1", "digits", 1, "Mount", AT)
     stores.lineage.record([use])
     assert stores.lineage.of_run(run.id) == [use]
+    stores.close()
+
+
+def test_a_database_from_before_sweeps_keeps_its_metrics_and_takes_trials(empty_url):
+    database = open_database(empty_url)
+    _upgrade_to(database, "0003")
+    with database.write() as connection:
+        for statement in BEFORE_SWEEPS:
+            connection.execute(text(statement))
+    database.close()
+    stores = open_stores(empty_url)
+    [run] = stores.runs.unfinished()
+    stores.metrics.append(run.id, "j", 1, [scalars("loss", 0.25)])
+    [summary] = stores.metrics.summaries([run.id])[run.id]
+    assert (summary.count, summary.minimum, summary.maximum) == (5, 0.25, 0.5)
+    stores.trials.add([Trial(run.id, 0, {"lr": 0.1})])
+    assert stores.trials.list(run.id) == [Trial(run.id, 0, {"lr": 0.1})]
     stores.close()
 
 

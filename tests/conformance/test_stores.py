@@ -1,6 +1,15 @@
 import pytest
 
-from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, PartStore, RunStore
+from runyard.ports.stores import (
+    AssetStore,
+    FileStore,
+    LineageStore,
+    MetricStore,
+    NodeStore,
+    PartStore,
+    RunStore,
+    TrialStore,
+)
 from runyard.stores.sql import Stores
 from runyard.testing.asset_store_suite import AssetStoreSuite
 from runyard.testing.file_store_suite import FileStoreSuite
@@ -10,6 +19,7 @@ from runyard.testing.node_store_suite import NodeStoreSuite
 from runyard.testing.part_store_suite import PartStoreSuite
 from runyard.testing.run_listing_suite import RunListingSuite
 from runyard.testing.run_store_suite import RunStoreSuite
+from runyard.testing.trial_store_suite import TrialStoreSuite
 
 
 class TestSqlRunStore(RunStoreSuite):
@@ -50,6 +60,20 @@ class TestSqlFileStore(FileStoreSuite):
     @pytest.fixture
     def assets(self, stores: Stores) -> AssetStore:
         return stores.assets
+
+
+class TestSqlTrialStore(TrialStoreSuite):
+    @pytest.fixture
+    def store(self, stores: Stores) -> TrialStore:
+        return stores.trials
+
+    @pytest.fixture
+    def runs(self, stores: Stores) -> RunStore:
+        return stores.runs
+
+    @pytest.fixture
+    def metrics(self, stores: Stores) -> MetricStore:
+        return stores.metrics
 
 
 class TestSqlAssetStore(AssetStoreSuite):

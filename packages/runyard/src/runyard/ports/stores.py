@@ -187,7 +187,7 @@ class TrialStore(Protocol):
         """By number; empty for an unknown sweep."""
 
     def stop(self, sweep_id: RunId, number: int, stop: Stop) -> bool:
-        """Keep why it is stopped; False, and nothing is changed, where that was said before."""
+        """Keep why it is stopped; False, and nothing is changed, where that was said before or the trial is gone."""
 
     def ranked(
         self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None

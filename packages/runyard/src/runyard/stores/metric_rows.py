@@ -1,7 +1,7 @@
 """Adds packed points to `metrics` and `metric_chunks`, in a few statements however many metrics there are."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -13,12 +13,14 @@ from runyard.stores.keys import index_key
 from runyard.stores.number_summary import NumberSummary, summed_up
 from runyard.stores.packing import Chunk, joined, pack
 from runyard.stores.schema import metric_chunks, metrics
+from runyard.stores.scores import Score, score
 
 CHUNK = metric_chunks.c["type", "count", "values", "steps", "at", "ranks"]
 _SMALL = 512
 """A chunk below this many points takes the next batch in: a trickle makes no row per point and rewrites little."""
 _NAMES_AT_ONCE = 500
-_GROWING = ("last_part", "count", "last", "minimum", "maximum")
+_SCORE = tuple(field.name for field in fields(Score))
+_GROWING = ("last_part", "count", "last", "minimum", "maximum", *_SCORE)
 
 MetricKey = tuple[str, str]
 """Name as indexed, and family."""
@@ -30,6 +32,11 @@ class PackedBatch:
     kind: str
     chunk: Chunk
     summary: NumberSummary
+    score: Score
+
+    def then(self, later: "PackedBatch") -> "PackedBatch":
+        chunk, summary = joined(self.chunk, later.chunk), self.summary.then(later.summary)
+        return PackedBatch(later.name, later.kind, chunk, summary, self.score.then(later.score))
 
 
 def packed_batches(batches: Iterable[MetricBatch], rank: int) -> dict[MetricKey, PackedBatch]:
@@ -38,10 +45,9 @@ def packed_batches(batches: Iterable[MetricBatch], rank: int) -> dict[MetricKey,
         if not batch.values:
             continue
         key = index_key(batch.name), batch.kind.family.value
-        chunk, summary = pack(batch.values, batch.steps, batch.at, rank), summed_up(batch.values)
-        if key in packed:
-            chunk, summary = joined(packed[key].chunk, chunk), packed[key].summary.then(summary)
-        packed[key] = PackedBatch(batch.name, batch.kind.value, chunk, summary)
+        chunk = pack(batch.values, batch.steps, batch.at, rank)
+        new = PackedBatch(batch.name, batch.kind.value, chunk, summed_up(batch.values), score(batch.values, rank))
+        packed[key] = packed[key].then(new) if key in packed else new
     return packed
 
 
@@ -59,8 +65,9 @@ def add_points(
         chunk = joined(last_chunk, batch.chunk) if last_chunk else batch.chunk
         chunks.append({"metric": metric.key, "part": part, **vars(chunk)})
         summary = NumberSummary(metric.last, metric.minimum, metric.maximum).then(batch.summary)
+        scored = Score(*(getattr(metric, name) for name in _SCORE)).then(batch.score)
         total = metric.total + batch.chunk.count
-        summaries.append({"metric": metric.key, "last_part": part, "count": total, **vars(summary)})
+        summaries.append({"metric": metric.key, "last_part": part, "count": total, **vars(summary), **vars(scored)})
     statement = database.insert(metric_chunks)
     replaced = {column.name: statement.excluded[column.name] for column in CHUNK}
     connection.execute(statement.on_conflict_do_update(index_elements=["metric", "part"], set_=replaced), chunks)

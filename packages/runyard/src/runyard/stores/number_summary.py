@@ -13,10 +13,16 @@ class NumberSummary:
     maximum: float | None = None
 
     def then(self, later: "NumberSummary") -> "NumberSummary":
-        lows = [low for low in (self.minimum, later.minimum) if low is not None]
-        highs = [high for high in (self.maximum, later.maximum) if high is not None]
         last = self.last if later.last is None else later.last
-        return NumberSummary(last, min(lows, default=None), max(highs, default=None))
+        return NumberSummary(last, lowest(self.minimum, later.minimum), highest(self.maximum, later.maximum))
+
+
+def lowest(*numbers: float | None) -> float | None:
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def highest(*numbers: float | None) -> float | None:
+    return max((number for number in numbers if number is not None), default=None)
 
 
 def summed_up(values: Sequence[Any]) -> NumberSummary:
@@ -25,15 +31,15 @@ def summed_up(values: Sequence[Any]) -> NumberSummary:
             return NumberSummary(float(values[-1]), float(min(values)), float(max(values)))
     except OverflowError:  # an integer beyond any float is not among the numbers
         pass
-    numbers = [number for value in values if (number := _number(value)) is not None]
+    numbers = [number for value in values if (number := as_number(value)) is not None and not math.isnan(number)]
     return NumberSummary(numbers[-1], min(numbers), max(numbers)) if numbers else NumberSummary()
 
 
-def _number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
+    """None for what is not one: a text, a truth value, an integer beyond any float. NaN is one."""
     if type(value) not in (int, float):
         return None
     try:
-        number = float(value)
+        return float(value)
     except OverflowError:
         return None
-    return None if math.isnan(number) else number

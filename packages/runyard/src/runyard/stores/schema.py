@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from runyard.stores.column_types import JsonText, StorableText, UtcTime
 
-HEAD = "0003"
+HEAD = "0004"
 
 metadata = MetaData()
 # SQLite numbers rows by itself only where the key is exactly INTEGER.
@@ -159,6 +159,10 @@ metrics = Table(
     Column("last", Double),
     Column("minimum", Double),
     Column("maximum", Double),
+    Column("scored_rank", Integer),
+    Column("scored_count", BigInteger),
+    Column("scored_minimum", Double),
+    Column("scored_maximum", Double),
     UniqueConstraint("run", "name_key", "family", name="metrics_by_name"),
     comment="One row per metric of a run, with its summary.",
 )
@@ -274,6 +278,18 @@ parts = Table(
     Index("parts_by_run", "run"),
     sqlite_with_rowid=False,
     comment="How far each node of an attempt has come.",
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("sweep", ForeignKey("runs.sequence", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("values", JsonText, nullable=False),
+    Column("resumed_from", StorableText),
+    Column("stop", JsonText),
+    sqlite_with_rowid=False,
+    comment="What sweeps have sampled, and why a policy stopped it.",
 )
 
 schema_version = Table("alembic_version", MetaData(), Column("version_num", StorableText, primary_key=True))

@@ -2,7 +2,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from runyard.ports.stores import AssetStore, FileStore, LineageStore, MetricStore, NodeStore, PartStore, RunStore
+from runyard.ports.stores import (
+    AssetStore,
+    FileStore,
+    LineageStore,
+    MetricStore,
+    NodeStore,
+    PartStore,
+    RunStore,
+    TrialStore,
+)
 from runyard.stores.assets import SqlAssetStore
 from runyard.stores.database import Database, open_database, utc_now
 from runyard.stores.files import SqlFileStore
@@ -12,6 +21,7 @@ from runyard.stores.migration import migrate
 from runyard.stores.nodes import SqlNodeStore
 from runyard.stores.parts import SqlPartStore
 from runyard.stores.runs import SqlRunStore
+from runyard.stores.trials import SqlTrialStore
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Stores:
     nodes: NodeStore
     parts: PartStore
     lineage: LineageStore
+    trials: TrialStore
 
     def close(self) -> None:
         self.database.close()
@@ -44,4 +55,5 @@ def open_stores(url: str, *, now: Callable[[], datetime] = utc_now) -> Stores:
         SqlNodeStore(database),
         SqlPartStore(database),
         SqlLineageStore(database),
+        SqlTrialStore(database),
     )

@@ -1,0 +1,49 @@
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.stores.number_summary import as_number, highest, lowest
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a run is compared by, of one metric: the numbers of the lowest rank that logged any.
+
+    NaN and infinities are counted and are neither minimum nor maximum. No rank: no number was logged.
+    """
+
+    scored_rank: int | None = None
+    scored_count: int | None = None
+    scored_minimum: float | None = None
+    scored_maximum: float | None = None
+
+    def then(self, later: "Score") -> "Score":
+        if self.scored_rank is None or later.scored_rank is None:
+            return self if later.scored_rank is None else later
+        if self.scored_rank != later.scored_rank:
+            return min(self, later, key=lambda score: score.scored_rank or 0)
+        return Score(
+            self.scored_rank,
+            (self.scored_count or 0) + (later.scored_count or 0),
+            lowest(self.scored_minimum, later.scored_minimum),
+            highest(self.scored_maximum, later.scored_maximum),
+        )
+
+
+def score(values: Sequence[Any], rank: int) -> Score:
+    if _are_finite(values):
+        return Score(rank, len(values), float(min(values)), float(max(values)))
+    numbers = [number for value in values if (number := as_number(value)) is not None]
+    if not numbers:
+        return Score()
+    finite = [number for number in numbers if math.isfinite(number)]
+    return Score(rank, len(numbers), min(finite, default=None), max(finite, default=None))
+
+
+def _are_finite(values: Sequence[Any]) -> bool:
+    """Quick for the many points of an ordinary batch; False too where their sum is beyond any float."""
+    try:
+        return set(map(type, values)) <= {int, float} and math.isfinite(sum(values))
+    except OverflowError:
+        return False

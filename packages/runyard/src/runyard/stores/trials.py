@@ -1,0 +1,117 @@
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Text, bindparam, cast, func, select, type_coerce, update
+
+from runyard.model.metrics import MetricKind
+from runyard.model.runs import RunId, RunStatus
+from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
+from runyard.stores.column_types import AnyRow, AnySelect
+from runyard.stores.database import Database
+from runyard.stores.keys import index_key
+from runyard.stores.run_rows import run_key
+from runyard.stores.schema import metrics, runs, trials
+
+_STATUS = {None: RunStatus.NOT_STARTED} | {status.value: status for status in RunStatus}
+_sweeps = runs.alias("sweeps")
+_OF_SWEEP = (
+    select(*trials.c["number", "values", "resumed_from", "stop"])
+    .join_from(trials, runs)
+    .where(runs.c.id == bindparam("sweep_id"))
+    .order_by(trials.c.number)
+)
+_STOPPED = (
+    update(trials)
+    .where(
+        trials.c.sweep == select(runs.c.sequence).where(runs.c.id == bindparam("sweep_id")).scalar_subquery(),
+        trials.c.number == bindparam("of_number"),
+        trials.c.stop.is_(None),
+    )
+    .values(stop=bindparam("why"))
+)
+
+
+class SqlTrialStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, trials_: Sequence[Trial]) -> None:
+        if not trials_:
+            return
+        statement = self._database.insert(trials).on_conflict_do_nothing()
+        with self._database.write() as connection:
+            keys = {sweep_id: run_key(connection, sweep_id) for sweep_id in {trial.sweep_id for trial in trials_}}
+            connection.execute(statement, [_row(keys[trial.sweep_id], trial) for trial in trials_])
+
+    def list(self, sweep_id: RunId) -> Sequence[Trial]:
+        with self._database.read() as connection:
+            found = connection.execute(_OF_SWEEP, {"sweep_id": sweep_id})
+            return [
+                Trial(sweep_id, number, values, resumed_from, _stop(stop))
+                for number, values, resumed_from, stop in found
+            ]
+
+    def stop(self, sweep_id: RunId, number: int, stop: Stop) -> bool:
+        with self._database.write() as connection:
+            given = {"sweep_id": sweep_id, "of_number": number, "why": asdict(stop)}
+            return connection.execute(_STOPPED, given).rowcount > 0
+
+    def ranked(
+        self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None
+    ) -> Sequence[RankedTrial]:
+        statement = _RANKED[goal] if limit is None else _RANKED[goal].limit(limit)
+        with self._database.read() as connection:
+            found = connection.execute(statement, {"sweep_ids": list(sweep_ids), "metric": index_key(metric)})
+            return [_ranked(row) for row in found]
+
+
+def _ranking(goal: Goal) -> AnySelect:
+    """Joined by indexes alone: a sweep's trials, each one's run, of each run the one metric."""
+    best = metrics.c.scored_maximum if goal is Goal.MAXIMIZE else metrics.c.scored_minimum
+    child_id = _sweeps.c.id + "_" + cast(trials.c.number, Text)
+    of_child = (metrics.c.run == runs.c.sequence) & (metrics.c.name_key == bindparam("metric"))
+    numbers = metrics.c.family == MetricKind.SCALAR.value
+    columns = (
+        child_id,
+        trials.c.number,
+        type_coerce(trials.c["values"], Text),
+        runs.c.status,
+        best,
+        func.coalesce(metrics.c.scored_count, 0),
+        trials.c.stop,
+    )
+    joined = (
+        select(*columns)
+        .select_from(_sweeps)
+        .join(trials, trials.c.sweep == _sweeps.c.sequence)
+        .outerjoin(runs, runs.c.id == child_id)
+        .outerjoin(metrics, of_child & numbers)
+    )
+    first = best.desc() if goal is Goal.MAXIMIZE else best.asc()
+    of_sweeps = _sweeps.c.id.in_(bindparam("sweep_ids", expanding=True))
+    return joined.where(of_sweeps).order_by(first.nulls_last(), trials.c.sweep, trials.c.number)
+
+
+_RANKED = {goal: _ranking(goal) for goal in Goal}
+
+
+def _row(sweep: int, trial: Trial) -> dict[str, Any]:
+    stop = None if trial.stop is None else asdict(trial.stop)
+    values = dict(trial.values)
+    return {
+        "sweep": sweep,
+        "number": trial.number,
+        "values": values,
+        "resumed_from": trial.resumed_from,
+        "stop": stop,
+    }
+
+
+def _stop(stored: dict[str, Any] | None) -> Stop | None:
+    return None if stored is None else Stop(**stored)
+
+
+def _ranked(row: AnyRow) -> RankedTrial:
+    run_id, number, values, status, best, intervals, stop = row
+    return RankedTrial(RunId(run_id), number, values, _STATUS[status], best, intervals, _stop(stop))
