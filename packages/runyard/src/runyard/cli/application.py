@@ -20,6 +20,7 @@ from runyard.cli import (
 from runyard.cli.connection import ServiceError, Unreachable
 from runyard.cli.environments import commands as environments
 from runyard.cli.exits import BY_ERROR_CODE, Exit, Refusal
+from runyard.cli.sweeps import commands as sweeps
 from runyard.cli.web_services import deploy, profiles, services
 from runyard.errors import RunyardError
 
@@ -32,6 +33,7 @@ The SDK starts the service by itself; these commands look into what it did:
   runyard runs logs -f RUN         follow one; exits as the run does
   runyard runs logs -f --all RUN   every rank of a distributed one
   runyard runs show RUN -o json    for scripts; every command has -o json
+  runyard sweeps show SWEEP        hyperparameter tuning: the best so far
   runyard deploy MODEL             a registered model as a web service
   runyard services test NAME       ask it once
   runyard doctor                   what this machine has and lacks
@@ -70,6 +72,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
         app.command()(command)
     assets.models.command()(profiles.profile)
     app.add_typer(runs.app, name="runs")
+    app.add_typer(sweeps.app, name="sweeps")
     app.add_typer(assets.experiments, name="experiments")
     app.add_typer(assets.models, name="models")
     app.add_typer(services.app, name="services")

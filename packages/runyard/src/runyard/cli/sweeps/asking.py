@@ -1,0 +1,49 @@
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import Service, quoted
+from runyard.cli.exits import Exit, Refusal
+from runyard.model.sweeps import SWEEP_TYPE
+
+SweepArgument = Annotated[
+    str, typer.Argument(metavar="SWEEP", help="The sweep's id, as `runyard sweeps list` shows it.")
+]
+
+
+class Sweep:
+    """What the service knows of one sweep; each call asks it once, however many children there are."""
+
+    def __init__(self, service: Service, sweep_id: str) -> None:
+        self._service, self.id = service, sweep_id
+        self._address = f"/runs/{quoted(sweep_id)}"
+
+    def record(self) -> dict[str, Any]:
+        """The run that it is. A run that is none is refused, with what to show instead."""
+        return self._checked(self._service.get(self._address))
+
+    def record_after(self, version: int, seconds: float) -> dict[str, Any]:
+        """The record, once its version is above this, or after so many seconds."""
+        found: dict[str, Any] = self._service.get(f"{self._address}/wait", version=version, timeout=seconds)
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._service.get(f"{self._address}/sweep")
+        return found
+
+    def view(self, top: int) -> dict[str, Any]:
+        found: dict[str, Any] = self._service.get(f"{self._address}/sweep/view", top=top)
+        return found
+
+    def trials(self) -> list[dict[str, Any]]:
+        """All of them, the best first, as they are on the wire."""
+        found: list[dict[str, Any]] = self._service.get(f"{self._address}/trials")["trials"]
+        return found
+
+    def _checked(self, run: dict[str, Any]) -> dict[str, Any]:
+        if run["type"] == SWEEP_TYPE:
+            return run
+        parent = run.get("parent_id")
+        instead = f"`runyard sweeps show {parent}` its parent" if parent else "`runyard sweeps list` all sweeps"
+        hint = f"`runyard runs show {self.id}` shows it, {instead}."
+        raise Refusal(f"Run {self.id} is no sweep.", hint=hint, exit_code=Exit.NOT_FOUND)

@@ -1,0 +1,73 @@
+"""A sweep in a few lines of text: each trial's best, and the best of all so far."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+HEIGHT = 10
+MOST_WIDTH = 100
+
+
+class Marks(NamedTuple):
+    trial: str
+    best: str
+    side: str
+
+
+FINE = Marks("·", "━", "│")
+PLAIN = Marks(".", "=", "|")
+
+
+def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> list[str]:
+    """The lines of the drawing, of `progress` as on the wire; none where there are not two trials to compare."""
+    columns, ends = progress["columns"], progress["range"]
+    if ends is None or len(columns) < 2:
+        return []
+    low, high = ends
+    labels = _labels(low, high)
+    shown = _merged(columns, max(2, min(MOST_WIDTH, width - len(labels[0]) - 3)))
+    marks = _marks(encoding)
+    canvas = [[" "] * len(shown) for _ in range(HEIGHT)]
+    for place, column in enumerate(shown):
+        for value in (column["low"], column["high"]):
+            if value is not None:
+                canvas[_row(value, low, high)][place] = marks.trial
+        if column["best"] is not None:
+            canvas[_row(column["best"], low, high)][place] = marks.best
+    lines = [f"{label} {marks.side}{''.join(row)}".rstrip() for label, row in zip(labels, canvas, strict=True)]
+    legend = f"{marks.trial} trials {columns[0]['first']} to {columns[-1]['last']}   {marks.best} best so far"
+    return [*lines, f"{' ' * len(labels[0])}  {legend}"]
+
+
+def _marks(encoding: str | None) -> Marks:
+    try:
+        "".join(FINE).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return PLAIN
+    return FINE
+
+
+def _labels(low: float, high: float) -> list[str]:
+    """A number beside the first and the last row."""
+    numbers = [f"{high:.5g}", *[""] * (HEIGHT - 2), f"{low:.5g}"]
+    width = max(map(len, numbers))
+    return [number.rjust(width) for number in numbers]
+
+
+def _merged(columns: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """As many columns as there is room for; of several that share one, all that they reach."""
+    size = -(-len(columns) // most)
+    return [_joined(columns[start : start + size]) for start in range(0, len(columns), size)]
+
+
+def _joined(several: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    lows = [one["low"] for one in several if one["low"] is not None]
+    highs = [one["high"] for one in several if one["high"] is not None]
+    return {"low": min(lows, default=None), "high": max(highs, default=None), "best": several[-1]["best"]}
+
+
+def _row(value: float, low: float, high: float) -> int:
+    """0 is the upmost. What lies outside of the range is put at its edge."""
+    if high == low:
+        return HEIGHT // 2
+    share = (value / 2 - low / 2) / (high / 2 - low / 2)
+    return round((1 - min(1.0, max(0.0, share))) * (HEIGHT - 1))
