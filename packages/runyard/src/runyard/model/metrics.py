@@ -54,3 +54,13 @@ class MetricSeries:
     values: Sequence[Any]
     steps: Sequence[int | None]
     at: Sequence[float]
+
+
+def as_number(value: Any) -> float | None:
+    """None for what is not one: a text, a truth value, an integer beyond any float. NaN is one."""
+    if type(value) not in (int, float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -71,6 +71,11 @@ class MetricStore(Protocol):
         """Every metric of the run, or the named one, in the order first logged; of that rank alone, or of all
         ranks: then their points are merged by time."""
 
+    def series_of(
+        self, run_ids: Sequence[RunId], name: str | None = None, rank: int | None = None
+    ) -> Mapping[RunId, Sequence[MetricSeries]]:
+        """As `series`, of many runs in few questions; nothing for an unknown run. Each id asked for has its answer."""
+
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]: ...
 
 

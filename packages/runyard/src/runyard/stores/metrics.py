@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from sqlalchemy import Connection, select, update
@@ -55,19 +55,32 @@ class SqlMetricStore:
             if name is not None:
                 query = query.where(metrics.c.name_key == index_key(name))
             rows = connection.execute(query.order_by(metrics.c.key, metric_chunks.c.part)).all()
-        several = (
-            _series(name, kind, list(found), rank) for (_, name, kind), found in groupby(rows, lambda row: row[:3])
+        return [series for _, series in _several(rows, rank)]
+
+    def series_of(
+        self, run_ids: Sequence[RunId], name: str | None = None, rank: int | None = None
+    ) -> Mapping[RunId, Sequence[MetricSeries]]:
+        found: dict[RunId, list[MetricSeries]] = {run_id: [] for run_id in run_ids}
+        query = (
+            select(*metrics.c["key", "name", "kind"], *CHUNK, runs.c.id).join_from(runs, metrics).join(metric_chunks)
         )
-        return [one for one in several if one.values]
+        if name is not None:
+            query = query.where(metrics.c.name_key == index_key(name))
+        query = query.order_by(metrics.c.key, metric_chunks.c.part)
+        with self._database.read() as connection:
+            for some in _batched(run_ids):
+                rows = connection.execute(query.where(runs.c.id.in_(some))).all()
+                for row, series in _several(rows, rank):
+                    found[row.id].append(series)
+        return found
 
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]:
         columns = metrics.c["name", "kind", "count", "last", "minimum", "maximum"]
         query = select(runs.c.id, *columns).join_from(runs, metrics).order_by(metrics.c.key)
         found: dict[RunId, list[MetricSummary]] = {run_id: [] for run_id in run_ids}
         with self._database.read() as connection:
-            for start in range(0, len(run_ids), _IDS_AT_ONCE):
-                wanted = runs.c.id.in_(run_ids[start : start + _IDS_AT_ONCE])
-                for run_id, name, kind, *numbers in connection.execute(query.where(wanted)):
+            for some in _batched(run_ids):
+                for run_id, name, kind, *numbers in connection.execute(query.where(runs.c.id.in_(some))):
                     found[run_id].append(MetricSummary(name, MetricKind(kind), *numbers))
         return found
 
@@ -90,8 +103,22 @@ def _locked_run(connection: Connection, run_id: RunId) -> AnyRow:
     return run
 
 
+def _batched(run_ids: Sequence[RunId]) -> Iterator[Sequence[RunId]]:
+    for start in range(0, len(run_ids), _IDS_AT_ONCE):
+        yield run_ids[start : start + _IDS_AT_ONCE]
+
+
+def _several(rows: Sequence[AnyRow], rank: int | None) -> Iterator[tuple[AnyRow, MetricSeries]]:
+    """Each metric that has points of the rank, with the first of its rows."""
+    for _, of_metric in groupby(rows, lambda row: row.key):
+        chunks = list(of_metric)
+        series = _series(chunks[0].name, chunks[0].kind, chunks, rank)
+        if series.values:
+            yield chunks[0], series
+
+
 def _series(name: str, kind: str, rows: Sequence[AnyRow], rank: int | None) -> MetricSeries:
-    chunks = [Chunk(*row[3:]) for row in rows]
+    chunks = [Chunk(*row[3:9]) for row in rows]
     type_, values = unpack_values(chunks)
     steps, at, ranks = unpack_steps(chunks), unpack_times(chunks), unpack_ranks(chunks)
     chosen = _chosen(at, ranks, rank)

@@ -55,6 +55,20 @@ class MetricStoreSuite:
         assert (of_one.type, list(of_one.values), list(of_one.at)) == ("i", [10, 20], [1.0, 3.0])
         assert store.series(RUN, rank=2) == []
 
+    def test_many_runs_are_read_together_as_each_by_itself(self, store: MetricStore, runs: RunStore) -> None:
+        several = [RunId(f"of-many-{place}") for place in range(3)]
+        for place, run_id in enumerate(several[:2]):
+            runs.create(a_run(run_id))
+            store.append(run_id, "j0", 10, [scalars("loss", 1.0 + place, 2.0), scalars("name", "x")])
+            store.append(run_id, "j1", 10, [scalars("loss", 7.0)], rank=1)
+        found = store.series_of([*several, RUN])
+        assert list(found) == [*several, RUN]
+        assert [found[run_id] for run_id in several[:2]] == [store.series(run_id) for run_id in several[:2]]
+        assert (found[several[2]], found[RUN]) == ([], [])
+        first = several[0]
+        assert store.series_of([first], "loss", rank=1)[first] == store.series(first, "loss", rank=1)
+        assert [list(one.values) for one in store.series_of([first], "loss", rank=1)[first]] == [[7.0]]
+
     def test_a_metric_of_rank_0_alone_is_nothing_of_the_others(self, store: MetricStore) -> None:
         store.append(RUN, "j", 10, [scalars("loss", 1.0, 0.5)])
         assert store.series(RUN, rank=1) == []
