@@ -1,18 +1,39 @@
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.journal import ParsedJournal, parse_journal
+from runyard.model.metrics import MetricBatch
 from runyard.model.names import check_journal_name, journal_rank
-from runyard.model.runs import RunEvent, RunId
+from runyard.model.runs import RunEvent, RunId, RunRecord
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore
 
 
-class Journals:
-    """Takes in what scripts logged. Delivering the same bytes twice is harmless."""
+class Delivered(NamedTuple):
+    """A stretch of a journal that is stored: from byte `start` to `end`, logged by `rank`."""
 
-    def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock) -> None:
-        self._runs, self._metrics, self._clock = runs, metrics, clock
+    journal: str
+    start: int
+    end: int
+    rank: int
+    batches: Sequence[MetricBatch]
+
+
+Heard = Callable[[RunRecord, Delivered], None]
+"""Told of a run, as it was shortly before, what it logged. It may be told twice, and of two stretches in any order."""
+
+
+def nobody(run: RunRecord, delivered: Delivered) -> None:
+    """Hears nothing."""
+
+
+class Journals:
+    """Takes in what scripts logged. Delivering the same bytes twice is harmless. Who listens hears of it at once, in the
+    thread that delivers."""
+
+    def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock, heard: Heard = nobody) -> None:
+        self._runs, self._metrics, self._clock, self._heard = runs, metrics, clock, heard
 
     def offsets(self, run_id: RunId) -> dict[str, int]:
         self._runs.get(run_id)
@@ -21,7 +42,7 @@ class Journals:
     def append(self, run_id: RunId, journal: str, offset: int, data: bytes) -> int:
         """Store lines that begin at byte `offset`; returns up to where the journal is stored. A gap is Conflict."""
         check_journal_name(journal, run_id)
-        self._runs.get(run_id)
+        run = self._runs.get(run_id)
         stored = self._metrics.offset(run_id, journal)
         if not 0 <= offset <= stored:
             raise Conflict(
@@ -34,10 +55,11 @@ class Journals:
             raise InvalidArgument("A stretch of a journal ends at the end of a line.", hint="Send whole lines.")
         parsed = parse_journal(fresh)
         self._annotate(run_id, parsed)
-        end = stored + len(fresh)
-        # Last, since it moves the offset: after a crash before it all of this is delivered again.
-        self._metrics.append(run_id, journal, end, parsed.batches, parsed.dropped, rank=journal_rank(journal))
-        return end
+        delivered = Delivered(journal, stored, stored + len(fresh), journal_rank(journal), parsed.batches)
+        # After all else, since it moves the offset: after a crash before it all of this is delivered again.
+        self._metrics.append(run_id, journal, delivered.end, parsed.batches, parsed.dropped, rank=delivered.rank)
+        self._heard(run, delivered)
+        return delivered.end
 
     def _annotate(self, run_id: RunId, parsed: ParsedJournal) -> None:
         changes: dict[str, Any] = {}
