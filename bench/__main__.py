@@ -40,6 +40,8 @@ ROWS = (
     "failing_init",
     "update_under_load",
     "serving_memory",
+    "sweep_child_cost",
+    "stopping_decision",
 )
 
 

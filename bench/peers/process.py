@@ -20,6 +20,8 @@ REQUIREMENTS = {
     "mlflow": ["mlflow", "setuptools<81"],
     "metaflow": ["metaflow", "setuptools<81"],
     "ray": ["ray[default]"],
+    "ray-tune": ["ray[tune]"],
+    "optuna": ["optuna"],
     "sacred": ["sacred", "setuptools<81"],
     "tensorboard": ["tensorboardX", "tensorboard", "setuptools<81"],
     "aim": ["aim"],
