@@ -1,4 +1,4 @@
-"""A table in a notebook, refreshed by a thread until the run has ended."""
+"""A table in a notebook, refreshed by a thread until the run has ended; of a sweep with drawings below it."""
 
 import sys
 
@@ -32,14 +32,21 @@ def table(data):
         rows.append(("", escape(data["message"])))
     if data["error"]:
         rows.append(("Error", "<pre>{}</pre>".format(escape(data["error"].get("error", {}).get("message", "")))))
-    rows.extend((escape(metric["name"]), escape(shown(metric["values"]))) for metric in data["run_metrics"])
-    rows.extend((escape(child["run_id"]), escape(child["status"])) for child in data["child_runs"])
+    below = ""
+    if data["sweep"] is not None:
+        from azureml.widgets import _sweep_html
+
+        rows.extend(_sweep_html.rows(data["sweep"]))
+        below = _sweep_html.below(data["sweep"])
+    else:
+        rows.extend((escape(metric["name"]), escape(shown(metric["values"]))) for metric in data["run_metrics"])
+        rows.extend((escape(child["run_id"]), escape(child["status"])) for child in data["child_runs"])
     body = "".join("<tr><th>{}</th><td>{}</td></tr>".format(*row) for row in rows)
-    return "<table>{}</table>".format(body)
+    return "<table>{}</table>{}".format(body, below)
 
 
 def _refresh(details, handle, html):
-    """Woken by the service when the run changes, and every five seconds for its metrics."""
+    """Woken by the service when the run changes, and every few seconds for its metrics and children."""
     run = details._run
     client, version = run._client, 0
     while True:

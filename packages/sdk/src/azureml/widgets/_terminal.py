@@ -24,8 +24,30 @@ def summary(details):
     print("Web View: {}".format(data["portal_url"]))
     if data["message"]:
         print(data["message"])
+    if data["sweep"] is not None:
+        _print_sweep(data["sweep"])
+        return
     for metric in data["run_metrics"]:
         print("  {}: {}".format(metric["name"], shown(metric["values"])))
+
+
+def _print_sweep(view):
+    from azureml.widgets import _sweeps
+
+    print(_on_one_line("Best so far: {}".format(_sweeps.best_in_words(view))))
+    print("Children: {}".format(_sweeps.counts_in_words(view)))
+    headings, rows = _sweeps.table(view)
+    lines = [[_on_one_line(cell) for cell in cells] for cells in [headings] + rows]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for cells in lines if rows else ():
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip())
+    if _sweeps.others_in_words(view):
+        print("  " + _sweeps.others_in_words(view))
+
+
+def _on_one_line(text):
+    """Control characters in a user's values must not move the cursor or end the line."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def shown(values):

@@ -1,6 +1,7 @@
 import sys
 
 from azureml.exceptions import UserErrorException
+from azureml.widgets import _sweeps
 
 _MOST_METRICS = 20
 _TERMINAL = ("Completed", "Failed", "Canceled")
@@ -31,26 +32,37 @@ class RunDetails:
             _terminal.summary(self)
 
     def get_widget_data(self, widget_settings=None):
-        """What is shown, as a dict: status, run_id, run_properties, child_runs, run_metrics, run_logs, error."""
+        """What is shown, as a dict: status, run_id, run_properties, child_runs, run_metrics, run_logs, error.
+
+        Of a sweep `child_runs` are its best children and `run_metrics` the primary metric of the very best.
+        """
         run = self._run
         details = run.get_details()
-        metrics = run.get_metrics()
+        view = _sweeps.seen(run) if _sweeps.is_sweep(run) else None
         return {
             "status": details["status"], "workspace": run.experiment.workspace.name, "experiment": run.experiment.name,
             "run_id": run.id, "run_number": run.number, "run_type": run.type, "target": details["target"],
             "portal_url": run.get_portal_url(), "run_properties": _properties(details, run),
-            "child_runs": [{"run_id": child.id, "status": child.status} for child in run.get_children()],
-            "run_metrics": [{"name": name, "run_id": run.id, "values": value if isinstance(value, list) else [value]}
-                            for name, value in sorted(metrics.items())][:_MOST_METRICS],
+            "child_runs": _child_runs(run) if view is None else _sweeps.child_runs(view),
+            "run_metrics": _run_metrics(run) if view is None else _sweeps.run_metrics(view), "sweep": view,
             "run_logs": sorted(details["logFiles"]), "message": run.get_detailed_status()["details"],
             "error": details.get("error"), "is_finished": details["status"] in _TERMINAL}
+
+
+def _child_runs(run):
+    return [{"run_id": child.id, "status": child.status} for child in run.get_children()]
+
+
+def _run_metrics(run):
+    return [{"name": name, "run_id": run.id, "values": value if isinstance(value, list) else [value]}
+            for name, value in sorted(run.get_metrics().items())][:_MOST_METRICS]
 
 
 def _properties(details, run):
     return {"run_id": run.id, "run_number": run.number, "created_utc": run._record.get("created_at"),
             "start_time": details.get("startTimeUtc"), "end_time": details.get("endTimeUtc"),
-            "properties": details["properties"], "tags": run.tags, "script_name": _script(details),
-            "arguments": " ".join(_arguments(details))}
+            "properties": details["properties"], "tags": dict(run._record.get("tags") or {}),
+            "script_name": _script(details), "arguments": " ".join(_arguments(details))}
 
 
 def _script(details):
