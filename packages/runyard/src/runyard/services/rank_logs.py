@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runyard.planning.distribution import Kind, distribution_of, kind_of
+from runyard.services.sweeps.sweep_log import SWEEP_LOG
 
 _DRIVER_LOG = re.compile(r"azureml-logs/70_driver_log(?:_(?P<rank>\d+)|-(?P<role>worker|ps)-(?P<index>\d+))?\.txt")
 _NUMBERED_LOG = re.compile(r"azureml-logs/(\d\d)[^/]*\.txt")
@@ -27,12 +28,13 @@ def rank_logs(paths: Iterable[str], definition: Mapping[str, Any]) -> Sequence[R
 
 
 def streamed_log(paths: Iterable[str], *, is_over: bool = True) -> str | None:
-    """The log that a follower sees: the highest number, and of its ranks the first.
+    """The log that a follower sees: the highest number, and of its ranks the first; of a sweep its one log.
 
     While the run is not over, ranks whose first has written nothing yet are not shown: a follower would stay with
     whichever was quickest.
     """
-    numbered = sorted(path for path in paths if _NUMBERED_LOG.fullmatch(path))
+    present = list(paths)
+    numbered = sorted(path for path in present if _NUMBERED_LOG.fullmatch(path))
     ranks = [one for path in numbered if (one := _rank_log(path, len(numbered))) is not None]
     if ranks:
         first = min(ranks, key=lambda one: one.rank)
@@ -40,6 +42,8 @@ def streamed_log(paths: Iterable[str], *, is_over: bool = True) -> str | None:
             later = [path for path in numbered if path > max(one.path for one in ranks)]
             return later[-1] if later else first.path
         numbered = [path for path in numbered if _DRIVER_LOG.fullmatch(path) is None]
+    if not numbered and SWEEP_LOG in present:
+        return SWEEP_LOG
     return numbered[-1] if numbered else None
 
 
