@@ -1,0 +1,64 @@
+"""Reading values that a user gave, with errors that name the argument they were given as."""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from runyard.errors import InvalidArgument
+
+LONGEST_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """The value for an error message: short, whatever it is."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def whole_number(value: object, argument: str, *, at_least: int, at_most: int | None = None) -> int:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and at_least <= value
+        and (at_most is None or value <= at_most)
+    ):
+        return value
+    wanted = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+    raise InvalidArgument(f"{argument} must be a whole number {wanted}, got {shown(value)}.")
+
+
+def finite_number(value: object, argument: str) -> float:
+    """The number as it was given: whole ones stay whole."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value):
+        return value
+    raise InvalidArgument(f"{argument} must be a finite number, got {shown(value)}.")
+
+
+def is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
+def mapping(value: object, argument: str) -> Mapping[str, Any]:
+    """None is an empty one."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return value
+    raise InvalidArgument(f"{argument} must be a dictionary with names as keys, got {shown(value)}.")
+
+
+def one_of(value: object, argument: str, known: Collection[str]) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    raise InvalidArgument(f"{argument} {shown(value)} is not known.", hint=f"Known: {', '.join(known)}.")
+
+
+def no_others(given: Mapping[str, Any], owner: str, known: Collection[str]) -> None:
+    others = sorted(set(given) - set(known))
+    if others:
+        raise InvalidArgument(
+            f"{owner} has no property {shown(others[0])}.", hint=f"It has: {', '.join(known) or 'none'}."
+        )

@@ -1,0 +1,88 @@
+"""Which trials go on: early termination, judged from what the trials of a sweep have logged and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from runyard.model.sweeps import Goal, Stop, SweepSpec
+from runyard.tuning.histories import Histories, TrialKey
+from runyard.tuning.policy_rules import Bandit, Finding, MedianStopping, Rule, SuccessiveHalving, TruncationSelection
+from runyard.tuning.spec import ignored_policy
+
+
+class Policy(Protocol):
+    """Gives the same answer for the same histories, whenever it is asked."""
+
+    def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
+        """Whether the trial, which has just logged, is to be stopped; None where it goes on or is not due."""
+
+
+@dataclass(frozen=True)
+class EarlyTermination:
+    name: str
+    metric: str
+    rule: Rule
+    is_due: Callable[[int], bool]
+
+    def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
+        history = histories.get(key)
+        if history is None or not self.is_due(len(history)):
+            return None
+        found = self.rule.finding(history.best, len(history), histories)
+        if found is None:
+            return None
+        text = self._sentence(len(history), history.best, found, histories.goal)
+        return Stop(self.name, len(history), history.best, found.held_against, text)
+
+    def _sentence(self, interval: int, best: float | None, found: Finding, goal: Goal) -> str:
+        side = "below" if goal is Goal.MAXIMIZE else "above"
+        compared = f"its best {self.metric} so far, {best!r}, is {side}"
+        if best is None:
+            compared = f"it has logged no finite {self.metric} so far, which is worse than"
+        return f"{self.name} policy at interval {interval}: {compared} {found.held_against!r}, {found.words}."
+
+
+class NoTermination:
+    def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
+        return None
+
+
+def policy_of(spec: SweepSpec) -> Policy:
+    """The policy that the sweep asks for; none stops anything where its sampling leaves policies aside."""
+    if spec.policy == "Default" or ignored_policy(spec):
+        return NoTermination()
+    return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _due_of(spec))
+
+
+def _rule_of(spec: SweepSpec) -> Rule:
+    properties = spec.policy_properties
+    if spec.policy == "Bandit":
+        return Bandit(properties.get("slack_factor"), properties.get("slack_amount"))
+    if spec.policy == "TruncationSelection":
+        return TruncationSelection(properties["truncation_percentage"])
+    if spec.policy == "ASHA":
+        return SuccessiveHalving(properties["reduction_factor"])
+    return MedianStopping()
+
+
+def _due_of(spec: SweepSpec) -> Callable[[int], bool]:
+    properties = spec.policy_properties
+    if spec.policy == "ASHA":
+        return _Rungs(properties["min_intervals"], properties["reduction_factor"], properties.get("max_intervals"))
+    every, delay = properties["evaluation_interval"], properties["delay_evaluation"]
+    return lambda interval: interval % every == 0 and interval >= delay
+
+
+@dataclass(frozen=True)
+class _Rungs:
+    """The first rung, then each `factor` times as far as the one before; none at `last` or beyond."""
+
+    first: int
+    factor: int
+    last: int | None
+
+    def __call__(self, interval: int) -> bool:
+        rung = self.first
+        while rung < interval:
+            rung *= self.factor
+        return rung == interval and (self.last is None or rung < self.last)

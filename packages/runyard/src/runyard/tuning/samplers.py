@@ -1,0 +1,95 @@
+"""The values of each trial of a sweep, from its seed, the trial's number and what is known, and nothing else."""
+
+import hashlib
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runyard.model.runs import RunId
+from runyard.model.sweeps import SweepSpec, Values
+from runyard.tuning.expressions import options_of, value_at
+from runyard.tuning.known import Known
+from runyard.tuning.sobol import sobol_point
+from runyard.tuning.space import BAYESIAN, GRID, Space
+from runyard.tuning.tpe import BayesianSampler
+
+
+class Sampler(Protocol):
+    """The same question has the same answer, in any process."""
+
+    def sample(self, number: int, known: Sequence[Known]) -> Values | None:
+        """The values of the trial of that number; None where nothing is left to try."""
+
+
+def sampler_of(spec: SweepSpec, seed: int) -> Sampler:
+    """Trials that begin earlier children again come first and are not sampled."""
+    if spec.sampling == GRID:
+        return GridSampler(spec.space, first=len(spec.resume_child_runs))
+    if spec.sampling == BAYESIAN:
+        return BayesianSampler(spec.space, spec.goal, seed)
+    if spec.sampling_properties.get("rule") == "sobol":
+        return SobolSampler(spec.space, seed, first=len(spec.resume_child_runs))
+    return RandomSampler(spec.space, seed)
+
+
+def most_trials(spec: SweepSpec) -> int:
+    """How many trials the sweep has when none is kept from it, those that begin earlier children again among them."""
+    if spec.sampling != GRID:
+        return spec.max_total_runs
+    return min(spec.max_total_runs, len(spec.resume_child_runs) + _combinations(spec.space))
+
+
+def seed_of(spec: SweepSpec, sweep_id: RunId) -> int:
+    """The seed that was given, or one that the sweep's id alone makes."""
+    given = spec.sampling_properties.get("seed")
+    return given if isinstance(given, int) else int(hashlib.sha256(sweep_id.encode()).hexdigest()[:8], 16)
+
+
+@dataclass(frozen=True)
+class RandomSampler:
+    space: Space
+    seed: int
+
+    def sample(self, number: int, known: Sequence[Known]) -> Values:
+        # Each parameter by its own name, so that another order of the space changes nothing.
+        return {
+            name: value_at(expression, random.Random(f"{self.seed}/{number}/{name}").random())
+            for name, expression in self.space.items()
+        }
+
+
+@dataclass(frozen=True)
+class SobolSampler:
+    space: Space
+    seed: int
+    first: int = 0
+
+    def sample(self, number: int, known: Sequence[Known]) -> Values:
+        point = sobol_point(number - self.first, len(self.space), self.seed)
+        at = dict(zip(sorted(self.space), point, strict=True))
+        return {name: value_at(expression, at[name]) for name, expression in self.space.items()}
+
+
+@dataclass(frozen=True)
+class GridSampler:
+    """Every combination once, the parameter that was given last changing quickest."""
+
+    space: Space
+    first: int = 0
+
+    def sample(self, number: int, known: Sequence[Known]) -> Values | None:
+        index = number - self.first
+        if index >= _combinations(self.space):
+            return None
+        chosen = {}
+        for name, expression in reversed(list(self.space.items())):
+            options = options_of(expression)
+            index, option = divmod(index, len(options))
+            chosen[name] = options[option]
+        return {name: chosen[name] for name in self.space}
+
+
+def _combinations(space: Space) -> int:
+    return math.prod(len(options_of(expression)) for expression in space.values())

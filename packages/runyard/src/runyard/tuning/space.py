@@ -1,0 +1,109 @@
+"""The parameter space of a sweep and the way it is sampled, checked against each other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.errors import InvalidArgument
+from runyard.model.sweeps import Expression
+from runyard.tuning.arguments import argument_text, option_name
+from runyard.tuning.checking import mapping, no_others, one_of, shown
+from runyard.tuning.expressions import checked_expression, options_of, value_at
+from runyard.tuning.sobol import MOST_DIMENSIONS
+
+RANDOM, GRID, BAYESIAN = "RANDOM", "GRID", "BayesianOptimization"
+RULES = ("random", "sobol")
+MOST_PARAMETERS = 1_000
+LONGEST_NAME = 255
+LONGEST_COMMAND_LINE = 1_000_000
+MOST_BAYESIAN_STEPS = 2**53
+
+Space = Mapping[str, Expression]
+
+_TITLES = {
+    RANDOM: "RandomParameterSampling",
+    GRID: "GridParameterSampling",
+    BAYESIAN: "BayesianParameterSampling",
+}
+_DRAWN_FROM = {GRID: ("choice",), BAYESIAN: ("choice", "uniform", "quniform")}
+
+
+def checked_sampling(raw: object) -> tuple[str, Space, Mapping[str, Any]]:
+    """The sampling's name, the space and the properties."""
+    given = mapping(raw, "hyperparameter_sampling")
+    name = one_of(given.get("name"), "The hyperparameter_sampling", _TITLES)
+    properties = _properties(name, given.get("properties"))
+    space = _space(mapping(given.get("parameter_space"), "parameter_space"))
+    for parameter, expression in space.items():
+        _check_supported(name, parameter, expression)
+    if properties.get("rule") == "sobol" and len(space) > MOST_DIMENSIONS:
+        raise InvalidArgument(
+            f"The rule 'sobol' of RandomParameterSampling takes up to {MOST_DIMENSIONS} parameters, got {len(space)}.",
+            hint="Use the rule 'random'.",
+        )
+    return name, space, properties
+
+
+def _properties(sampling: str, raw: object) -> Mapping[str, Any]:
+    given = {key: value for key, value in mapping(raw, "properties").items() if value is not None}
+    no_others(given, _TITLES[sampling], ("seed", "rule") if sampling == RANDOM else ("seed",))
+    seed = given.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >= 2**63:
+        raise InvalidArgument(f"seed must be a whole number of at most 63 bits, got {shown(seed)}.")
+    if "rule" in given:
+        one_of(given["rule"], "The rule of RandomParameterSampling,", RULES)
+    return given
+
+
+def _space(raw: Mapping[str, Any]) -> Space:
+    if not 1 <= len(raw) <= MOST_PARAMETERS:
+        raise InvalidArgument(f"parameter_space must have 1 to {MOST_PARAMETERS} parameters, got {len(raw)}.")
+    bare: dict[str, str] = {}
+    for name in raw:
+        _check_name(name)
+        other = bare.setdefault(name.lstrip("-"), name)
+        if other != name:
+            raise InvalidArgument(
+                f"parameter_space has {shown(other)} and {shown(name)}, which are one argument of the script.",
+                hint="Leave one of them out.",
+            )
+    space = {name: checked_expression(name, expression) for name, expression in raw.items()}
+    length = sum(len(option_name(name)) + _longest(expression) for name, expression in space.items())
+    if length > LONGEST_COMMAND_LINE:
+        raise InvalidArgument(
+            f"The values of parameter_space can make a command line of {length} characters; "
+            f"{LONGEST_COMMAND_LINE} are the most."
+        )
+    return space
+
+
+def _check_name(name: str) -> None:
+    if not name.strip("-") or not name.isprintable() or " " in name or "=" in name or len(name) > LONGEST_NAME:
+        raise InvalidArgument(
+            f"{shown(name)} cannot be a parameter of parameter_space.",
+            hint=f"Give the name of an argument of the script, such as '--learning-rate': 1 to {LONGEST_NAME} "
+            "characters without spaces, control characters and '='.",
+        )
+
+
+def _longest(expression: Expression) -> int:
+    if expression.kind == "choice":
+        return max(len(argument_text(option)) for option in options_of(expression))
+    return 0
+
+
+def _check_supported(sampling: str, name: str, expression: Expression) -> None:
+    drawn_from = _DRAWN_FROM.get(sampling, (expression.kind,))
+    if expression.kind not in drawn_from:
+        raise InvalidArgument(
+            f"{_TITLES[sampling]} takes {_listed(drawn_from)} only; the parameter {shown(name)} of parameter_space is "
+            f"a {expression.kind}.",
+            hint="Change the expression, or use RandomParameterSampling, which takes all of them.",
+        )
+    if sampling == BAYESIAN and expression.kind == "quniform":
+        low, high = (abs(value_at(expression, end) / expression.arguments[2]) for end in (0.0, 1.0))
+        if max(low, high) > MOST_BAYESIAN_STEPS:
+            raise InvalidArgument(f"q in quniform of {shown(name)} is too small for its bounds.", hint="Use uniform.")
+
+
+def _listed(kinds: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
