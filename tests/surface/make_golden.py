@@ -22,8 +22,7 @@ LATER = (
     "azureml.data.azure_my_sql", "azureml.data.azure_postgre", "azureml.data.azure_sql", "azureml.data.datacache",
     "azureml.data.dataset_action", "azureml.data.dataset_definition", "azureml.data.dataset_profile",
     "azureml.data.dataset_snapshot", "azureml.data.dbfs", "azureml.data.hdfs", "azureml.data.sql_data_reference",
-    "azureml.data.stored_procedure", "azureml.train.hyperdrive.HyperDriveRun",
-    "azureml.widgets.ParallelRunStepDetails",
+    "azureml.data.stored_procedure", "azureml.widgets.ParallelRunStepDetails",
 )  # fmt: skip
 KEPT_OF_COMPUTE = ("azureml.core.compute.amlcompute.", "azureml.core.compute.aks.")
 """Classes whose names exist and whose members come with later parts are compared when those parts are built."""

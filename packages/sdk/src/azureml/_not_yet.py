@@ -10,7 +10,8 @@ def not_yet(what):
     """The error that says so; the caller raises it."""
     return NotYetException(
         "%s is not in this version of Runyard yet. "
-        "Runs, estimators, distributed training, environments, data, models and web services are." % what)
+        "Runs, estimators, sweeps over hyperparameters, distributed training, environments, data, models and web "
+        "services are." % what)
 
 
 class NotYetImportError(NotYetException, ImportError):

@@ -23,7 +23,7 @@ def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_n
     to_submission = getattr(config, "_to_submission", None)
     if to_submission is None:
         raise UserErrorException(
-            "config must be a ScriptRunConfig or an estimator, got {}. Wrap the script in "
+            "config must be a ScriptRunConfig, an estimator or a HyperDriveConfig, got {}. Wrap the script in "
             "ScriptRunConfig(source_directory, script, ...).".format(type(config).__name__))
     asked = to_submission(experiment.workspace, **kwargs)
     folder = asked.get("source_directory") if asked.get("snapshot") is not False else None
@@ -34,10 +34,13 @@ def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_n
     properties.setdefault("azureml.runsource", "experiment")
     properties.setdefault("azureml.sdk", VERSION)
     record = send(experiment, {
-        "run_id": run_id or new_run_id(experiment.name), "type": asked.get("type") or "azureml.scriptrun",
-        "definition": definition, "tags": as_texts(asked.get("tags"), tags), "properties": properties,
-        "display_name": display_name, "parent_id": parent_id, "interactive": False}, folder)
-    return run_of_record(experiment, record)
+        "run_id": run_id or asked.get("run_id") or new_run_id(experiment.name),
+        "type": asked.get("type") or "azureml.scriptrun", "definition": definition, "tags": as_texts(asked.get("tags"), tags),
+        "properties": properties, "display_name": display_name, "parent_id": parent_id, "interactive": False}, folder)
+    run = run_of_record(experiment, record)
+    if hasattr(config, "_submitted_as"):
+        config._submitted_as(run)
+    return run
 
 
 def send(experiment, body, folder=None):

@@ -24,6 +24,8 @@ SDK_TARGET = "sdk"
 OUTPUTS_DIR = "./outputs"
 _CONTEXT_VARIABLES = ("AZUREML_RUN_ID", "AZUREML_ARM_SUBSCRIPTION", "AZUREML_ARM_RESOURCEGROUP",
                       "AZUREML_ARM_WORKSPACE_NAME", "AZUREML_ARM_PROJECT_NAME", "AZUREML_RUN_TOKEN")
+_PROVIDED_BY = {"hyperdrive": "azureml.train.hyperdrive.run"}
+"""Modules that register what makes runs of a type; each is imported when there is the first such run."""
 _type_providers = {}
 __all__ = ["Run", "get_run"]
 
@@ -275,6 +277,10 @@ def run_of_record(experiment, record):
 
     if record["type"] == ScriptRun.RUN_TYPE:
         return ScriptRun(experiment, record["id"], _run_dto=record)
+    if record["type"] in _PROVIDED_BY and record["type"] not in _type_providers:
+        from importlib import import_module
+
+        import_module(_PROVIDED_BY[record["type"]])
     if record["type"] in _type_providers:
         return _type_providers[record["type"]](experiment, record)
     return Run(experiment, record["id"], _run_dto=record)

@@ -1,9 +1,15 @@
-"""When a child of a sweep is stopped early."""
+"""When a child of a sweep is stopped early. An interval is one log of the primary metric by that child."""
+from abc import ABC
+
 from azureml.exceptions import TrainingException  # noqa: F401
+from azureml.train.hyperdrive._settings import InvalidSetting, number, whole_number
 from azureml.train.hyperdrive.exceptions import HyperDriveConfigException, HyperDriveRehydrateException  # noqa: F401
+from runyard_sdk.tuning import AshaPolicy
 
 
-class EarlyTerminationPolicy(object):
+class EarlyTerminationPolicy(ABC):
+    """The name and the settings of a policy; equal to another of the same name and settings."""
+
     def __init__(self, name, properties=None):
         self._name = name
         self._properties = dict(properties or {})
@@ -15,18 +21,22 @@ class EarlyTerminationPolicy(object):
         return isinstance(other, EarlyTerminationPolicy) and self.to_json() == other.to_json()
 
     def __hash__(self):
-        return hash(repr(sorted(self._properties.items())))
+        return hash((self._name, repr(sorted(self._properties.items()))))
+
+    def __repr__(self):
+        settings = ", ".join("%s=%r" % pair for pair in sorted(self._properties.items()))
+        return "%s(%s)" % (type(self).__name__, settings)
 
 
 class _IntervalPolicy(EarlyTerminationPolicy):
+    """A policy that looks at a child at each multiple of evaluation_interval from delay_evaluation on."""
+
     POLICY_NAME = None
 
     def __init__(self, evaluation_interval, delay_evaluation, **properties):
-        if evaluation_interval < 1 or delay_evaluation < 0:
-            raise HyperDriveConfigException("evaluation_interval is at least 1 and delay_evaluation at least 0; got "
-                                            "%r and %r." % (evaluation_interval, delay_evaluation))
-        super(_IntervalPolicy, self).__init__(self.POLICY_NAME, dict(
-            properties, evaluation_interval=evaluation_interval, delay_evaluation=delay_evaluation))
+        properties["evaluation_interval"] = whole_number("evaluation_interval", evaluation_interval, 1)
+        properties["delay_evaluation"] = whole_number("delay_evaluation", delay_evaluation, 0)
+        super(_IntervalPolicy, self).__init__(self.POLICY_NAME, properties)
 
     @property
     def evaluation_interval(self):
@@ -38,20 +48,30 @@ class _IntervalPolicy(EarlyTerminationPolicy):
 
 
 class BanditPolicy(_IntervalPolicy):
+    """Stop a child whose best is further from the best of all than the slack allows: a share, or an amount."""
+
     POLICY_NAME = "Bandit"
 
     def __init__(self, evaluation_interval=1, slack_factor=None, slack_amount=None, delay_evaluation=0):
         if (slack_factor is None) == (slack_amount is None):
-            raise HyperDriveConfigException("Give exactly one of slack_factor and slack_amount.")
-        slack = {"slack_factor": slack_factor} if slack_amount is None else {"slack_amount": slack_amount}
-        super(BanditPolicy, self).__init__(evaluation_interval, delay_evaluation, **slack)
+            raise InvalidSetting("Give exactly one of slack_factor and slack_amount, got %s." % (
+                "neither" if slack_factor is None else "both"))
+        name, slack = ("slack_factor", slack_factor) if slack_amount is None else ("slack_amount", slack_amount)
+        super(BanditPolicy, self).__init__(evaluation_interval, delay_evaluation,
+                                           **{name: number(name, slack, least=0)})
 
     @property
     def slack_factor(self):
         return self._properties.get("slack_factor")
 
+    @property
+    def slack_amount(self):
+        return self._properties.get("slack_amount")
+
 
 class MedianStoppingPolicy(_IntervalPolicy):
+    """Stop a child whose best is worse than the median of all children's running averages."""
+
     POLICY_NAME = "MedianStopping"
 
     def __init__(self, evaluation_interval=1, delay_evaluation=0):
@@ -59,13 +79,14 @@ class MedianStoppingPolicy(_IntervalPolicy):
 
 
 class TruncationSelectionPolicy(_IntervalPolicy):
+    """Stop the worst children of each interval: this percentage of those that have reached it."""
+
     POLICY_NAME = "TruncationSelection"
 
     def __init__(self, truncation_percentage, evaluation_interval=1, delay_evaluation=0):
-        if not 1 <= truncation_percentage <= 99:
-            raise HyperDriveConfigException("truncation_percentage is 1 to 99, got %r." % (truncation_percentage,))
         super(TruncationSelectionPolicy, self).__init__(
-            evaluation_interval, delay_evaluation, truncation_percentage=truncation_percentage)
+            evaluation_interval, delay_evaluation,
+            truncation_percentage=whole_number("truncation_percentage", truncation_percentage, 1, 99))
 
     @property
     def truncation_percentage(self):
@@ -73,7 +94,23 @@ class TruncationSelectionPolicy(_IntervalPolicy):
 
 
 class NoTerminationPolicy(EarlyTerminationPolicy):
+    """Every child goes on to its own end."""
+
     POLICY_NAME = "Default"
 
     def __init__(self):
         super(NoTerminationPolicy, self).__init__(self.POLICY_NAME)
+
+
+EarlyTerminationPolicy.register(AshaPolicy)
+_KINDS = (BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy, NoTerminationPolicy, AshaPolicy)
+
+
+def policy_of(written):
+    """The policy that to_json() wrote."""
+    name, properties = written["name"], dict(written.get("properties") or {})
+    for kind in _KINDS:
+        if kind.POLICY_NAME == name:
+            return kind(**properties)
+    raise HyperDriveRehydrateException("The sweep has the policy %r, which this SDK does not know. Upgrade it: pip "
+                                       "install --upgrade runyard-sdk." % (name,))

@@ -1,33 +1,54 @@
 """How the values of a sweep are drawn."""
+from abc import ABC
+
 from azureml.exceptions import AzureMLException  # noqa: F401
+from azureml.train.hyperdrive._settings import InvalidSetting, text, whole_number
 from azureml.train.hyperdrive.exceptions import HyperDriveConfigException, HyperDriveRehydrateException  # noqa: F401
+from azureml.train.hyperdrive.parameter_expressions import checked_expression
+
+_RULES = ("random", "sobol")
 
 
-class HyperParameterSampling(object):
+class HyperParameterSampling(ABC):
+    """A way of drawing and what is drawn from; equal to another of the same name, space and properties.
+
+    `supported_distributions` are the names of the ranges that it takes (None: all);
+    `distributions_validators` is {name of a range: what is called with its arguments and raises}.
+    """
+
     def __init__(self, sampling_method_name, parameter_space, properties=None, supported_distributions=None,
                  distributions_validators=None):
         self._sampling_method_name = sampling_method_name
-        self._parameter_space = dict(parameter_space)
-        self._properties = properties
-        for name, expression in self._parameter_space.items():
-            if supported_distributions and expression[0] not in supported_distributions:
-                raise HyperDriveConfigException("%s does not take %r, the range of %r. It takes: %s." % (
-                    type(self).__name__, expression[0], name, ", ".join(sorted(supported_distributions))))
+        self._parameter_space = _checked_space(parameter_space)
+        self._properties = _checked_properties(properties)
+        for name, (kind, arguments) in self._parameter_space.items():
+            if supported_distributions and kind not in supported_distributions:
+                raise InvalidSetting("%s does not take %s, the range of %r. It takes: %s." % (
+                    type(self).__name__, kind, name, ", ".join(sorted(supported_distributions))))
+            validate = (distributions_validators or {}).get(kind)
+            if validate is not None:
+                validate(arguments)
 
     def to_json(self):
         written = {"name": self._sampling_method_name, "parameter_space": dict(self._parameter_space)}
         if self._properties:
-            written["properties"] = self._properties
+            written["properties"] = dict(self._properties)
         return written
 
     def __eq__(self, other):
         return isinstance(other, HyperParameterSampling) and self.to_json() == other.to_json()
 
     def __hash__(self):
-        return hash(self._sampling_method_name)
+        return hash((self._sampling_method_name, tuple(sorted(self._parameter_space))))
+
+    def __repr__(self):
+        return "%s(%r)" % (type(self).__name__, self._parameter_space)
 
 
 class RandomParameterSampling(HyperParameterSampling):
+    """Values at random. properties: `seed` (the same one draws the same values), `rule` ("random", or "sobol" for
+    values that are spread more evenly)."""
+
     SAMPLING_NAME = "RANDOM"
 
     def __init__(self, parameter_space, properties=None):
@@ -35,6 +56,8 @@ class RandomParameterSampling(HyperParameterSampling):
 
 
 class GridParameterSampling(HyperParameterSampling):
+    """Every combination of the options, each once."""
+
     SAMPLING_NAME = "GRID"
 
     def __init__(self, parameter_space, properties=None):
@@ -42,8 +65,52 @@ class GridParameterSampling(HyperParameterSampling):
 
 
 class BayesianParameterSampling(HyperParameterSampling):
+    """Values where earlier trials say that better ones are likely. properties: `seed`."""
+
     SAMPLING_NAME = "BayesianOptimization"
 
     def __init__(self, parameter_space, properties=None):
         super(BayesianParameterSampling, self).__init__(
             self.SAMPLING_NAME, parameter_space, properties, {"choice", "uniform", "quniform"})
+
+
+def argument_name(name):
+    """The script's argument that a hyperparameter is given as: dashes of its own stay."""
+    return name if name.startswith("-") else "--" + name
+
+
+def sampling_of(written):
+    """The sampling that to_json() wrote."""
+    for kind in (RandomParameterSampling, GridParameterSampling, BayesianParameterSampling):
+        if kind.SAMPLING_NAME == written["name"]:
+            return kind(written["parameter_space"], written.get("properties"))
+    raise HyperDriveRehydrateException("The sweep has the sampling %r, which this SDK does not know. Upgrade it: pip "
+                                       "install --upgrade runyard-sdk." % (written["name"],))
+
+
+def _checked_space(space):
+    if not isinstance(space, dict) or not space:
+        raise InvalidSetting("parameter_space must be a dict {argument of the script: range} that is not empty, "
+                             "got %r." % (space,))
+    checked, name_of = {}, {}
+    for name, expression in space.items():
+        argument = argument_name(text("A name of parameter_space", name))
+        if argument in name_of:
+            raise InvalidSetting("parameter_space has %r and %r, which both are the argument %s." % (
+                name_of[argument], name, argument))
+        name_of[argument] = name
+        checked[name] = checked_expression(name, expression)
+    return checked
+
+
+def _checked_properties(properties):
+    if properties is None:
+        return {}
+    if not isinstance(properties, dict):
+        raise InvalidSetting("properties must be a dict, got %r." % (properties,))
+    checked = dict(properties)
+    if checked.get("seed") is not None:
+        checked["seed"] = whole_number("properties['seed']", checked["seed"], 0)
+    if checked.get("rule") is not None and str(checked["rule"]).lower() not in _RULES:
+        raise InvalidSetting("properties['rule'] must be 'random' or 'sobol', got %r." % (checked["rule"],))
+    return checked
