@@ -10,6 +10,9 @@ from runyard.model.runs import RunId, RunStatus
 SWEEP_TYPE = "hyperdrive"
 """The type of runs that are sweeps. Nothing of them is launched: the controller moves them on by their children."""
 
+VALUES_TAG = "hyperparameters"
+"""The tag of a child that holds the JSON of its values."""
+
 Values = Mapping[str, Any]
 """What one trial's arguments are, by the names that the user gave them."""
 
