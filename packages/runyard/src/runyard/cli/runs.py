@@ -26,6 +26,7 @@ from runyard.cli.wording import (
     value_in_words,
 )
 from runyard.model.runs import RunStatus
+from runyard.model.sweeps import SWEEP_TYPE, VALUES_TAG
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
 app.command()(logs)
@@ -143,6 +144,7 @@ def _print_run(run: dict[str, Any]) -> None:
             "page": run.get("web_view", ""),
         }
     )
+    _print_way_to_sweep(run)
     for warning in run.get("warnings", ()):
         print(f"warning: {warning}")
     if run.get("dropped_points"):
@@ -153,6 +155,16 @@ def _print_run(run: dict[str, Any]) -> None:
     last_values = run.get("metrics") or {}
     _print_section("metric", "last", [[name, value_in_words(value)] for name, value in sorted(last_values.items())])
     _print_section("file", "size", [[f["path"], size_in_words(f["size"])] for f in run["files"]])
+
+
+def _print_way_to_sweep(run: dict[str, Any]) -> None:
+    """Of a sweep and of a child of one: the command that shows it whole."""
+    parent = run.get("parent_id") or ""
+    is_child = VALUES_TAG in run["tags"] and run["id"].startswith(f"{parent}_")
+    if run["type"] == SWEEP_TYPE:
+        print(f"A sweep: `runyard sweeps show {run['id']}` shows its children and the best of them.")
+    elif parent and is_child:
+        print(f"A child of a sweep: `runyard sweeps show {parent}` shows all of them.")
 
 
 def _print_ranks(found: dict[str, Any]) -> None:

@@ -17,7 +17,16 @@ from runyard.cli.exits import Exit, Refusal
 from runyard.cli.sweeps.asking import Sweep, SweepArgument
 from runyard.cli.sweeps.wording import values_of
 
-COLUMNS = ("run_id", "number", "status", "best_primary_metric", "intervals", "stopped_at", "stopped_because")
+COLUMNS = (
+    "run_id",
+    "number",
+    "status",
+    "best_primary_metric",
+    "intervals",
+    "stopped_by",
+    "stopped_at",
+    "stopped_because",
+)
 PREFIX = "value_"
 
 
@@ -63,7 +72,7 @@ def rows_of(trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _own(trial: dict[str, Any]) -> dict[str, Any]:
     stop = trial["stop"] or {}
     told = [trial[name] for name in COLUMNS[:5]]
-    return dict(zip(COLUMNS, [*told, stop.get("interval"), stop.get("text")], strict=True))
+    return dict(zip(COLUMNS, [*told, stop.get("policy"), stop.get("interval"), stop.get("text")], strict=True))
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:

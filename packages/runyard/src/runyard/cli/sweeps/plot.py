@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from runyard.services.sweeps.progress import share_of
+
 HEIGHT = 10
 MOST_WIDTH = 100
 
@@ -67,7 +69,4 @@ def _joined(several: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def _row(value: float, low: float, high: float) -> int:
     """0 is the upmost. What lies outside of the range is put at its edge."""
-    if high == low:
-        return HEIGHT // 2
-    share = (value / 2 - low / 2) / (high / 2 - low / 2)
-    return round((1 - min(1.0, max(0.0, share))) * (HEIGHT - 1))
+    return round((1 - share_of(value, low, high)) * (HEIGHT - 1))

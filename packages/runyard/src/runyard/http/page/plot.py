@@ -2,6 +2,7 @@ import math
 from collections.abc import Sequence
 
 from runyard.http.page.markup import Markup, tag
+from runyard.services.sweeps.progress import share_of
 
 WIDTH, HEIGHT, MARGIN = 220, 40, 3
 MOST_POINTS = 160
@@ -45,8 +46,4 @@ def _along(index: int, count: int) -> float:
 
 
 def _up(value: float, low: float, high: float) -> float:
-    if high == low:
-        return HEIGHT / 2
-    # Halves first: the distance of two large floats may be infinite.
-    share = (value / 2 - low / 2) / (high / 2 - low / 2)
-    return HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN)
+    return HEIGHT - MARGIN - share_of(value, low, high) * (HEIGHT - 2 * MARGIN)

@@ -3,14 +3,15 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from runyard.http.page import nodes, sections
+from runyard.http.page import nodes, sections, sweeps
 from runyard.http.page.markup import Markup, joined, tag
 from runyard.services.overview import Overview
+from runyard.services.sweeps.view import SweepView
 
 REFRESH_SECONDS = 3
 
 
-def render(overview: Overview, key: str) -> str:
+def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweeps.PageLink) -> str:
     """The whole page. It refreshes itself until the run has ended, and needs no script to do so."""
     run = overview.run
     link = sections.file_link(run.id, key)
@@ -28,6 +29,8 @@ def render(overview: Overview, key: str) -> str:
         sections.heading(run),
         sections.error(run),
         sections.warnings(run),
+        *([] if sweep is None else [sweeps.sweep(sweep, link_to), sweeps.children(sweep, link_to)]),
+        sweeps.trial(run, overview.history.events),
         sections.phases(overview.history.phases),
         sections.data(overview.inputs, overview.outputs, overview.references),
         sections.metrics(overview.metrics),

@@ -1,3 +1,5 @@
+from urllib.parse import quote
+
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, Response
 
@@ -7,6 +9,10 @@ from runyard.http.context import Services, Use
 from runyard.http.page.render import headers, render
 from runyard.http.paths import PATH
 from runyard.model.runs import RunId
+from runyard.model.sweeps import SWEEP_TYPE
+
+CHILDREN_SHOWN = 100
+LINES_DRAWN = 10
 
 
 async def page_access(request: Request) -> None:
@@ -20,7 +26,13 @@ router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(page_access)])
 
 @router.get("")
 def run_page(services: Use, run_id: str, key: str = "") -> Response:
-    text = render(services.overviews.get(RunId(run_id)), key)
+    def link_to(other: RunId) -> str:
+        return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other)}"
+
+    overview = services.overviews.get(RunId(run_id))
+    is_sweep = overview.run.type == SWEEP_TYPE
+    sweep = services.sweep_views.of(overview.run.id, top=CHILDREN_SHOWN, lines=LINES_DRAWN) if is_sweep else None
+    text = render(overview, key, sweep, link_to)
     # A metric or a path may hold what is no text.
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 

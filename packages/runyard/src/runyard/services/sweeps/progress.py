@@ -58,7 +58,14 @@ def _range(values: Sequence[float], goal: Goal) -> tuple[float, float] | None:
     best_first = sorted(values, reverse=goal is Goal.MAXIMIZE)
     best, worst = best_first[0], best_first[-1]
     usual = best_first[max(0, math.ceil(USUAL_SHARE * len(best_first)) - 1)]
-    # Halves: the distance of two large floats may be infinite.
+    # Halves, here and below: the distance of two large floats may be infinite.
     is_far = abs(worst / 2 - best / 2) > FAR * abs(usual / 2 - best / 2) > 0
     end = usual if is_far else worst
     return min(best, end), max(best, end)
+
+
+def share_of(value: float, low: float, high: float) -> float:
+    """How far up it lies between the two, from 0 to 1: the middle where they are one, an edge for what lies outside."""
+    if high == low:
+        return 0.5
+    return min(1.0, max(0.0, (value / 2 - low / 2) / (high / 2 - low / 2)))

@@ -1,0 +1,91 @@
+"""The parts of the page of a sweep, and of a child of one."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from runyard.http.page.markup import Markup, tag
+from runyard.http.page.plot import plot
+from runyard.http.page.sections import MOST_VALUE_CHARACTERS, NOTHING, clock_time, number, section, table
+from runyard.http.page.sweep_plot import sweep_plot
+from runyard.model.runs import RunEvent, RunId, RunRecord
+from runyard.model.sweeps import VALUES_TAG, RankedTrial
+from runyard.services.sweeps.view import SeenTrial, SweepView
+
+PageLink = Callable[[RunId], str]
+
+
+def sweep(view: SweepView, link: PageLink) -> Markup:
+    summary = view.summary
+    facts = [f"{summary.metric} ({summary.goal.value})", _counts(summary.counts)]
+    if summary.ends_at is not None:
+        facts.append(f"its time is over at {clock_time(summary.ends_at)}")
+    drawing = sweep_plot(view.progress)
+    return section("Sweep", tag("p", " · ".join(facts), class_="soft"), _best(view, link), drawing)
+
+
+def children(view: SweepView, link: PageLink) -> Markup:
+    """The best ones. Those that are not there are counted."""
+    if not view.trials:
+        return NOTHING
+    valued = [(one, values_of(one.trial.values)) for one in view.trials]
+    names = list(dict.fromkeys(name for _, values in valued for name in values))
+    head = ("child", "status", view.summary.metric, "logged", *names, "why", "")
+    rows = [_row(one, [values.get(name, "") for name in names], link) for one, values in valued]
+    left = view.trial_count - len(rows)
+    note = tag("p", f"The best {len(rows)}; {left:,} more are not shown.", class_="soft") if left else NOTHING
+    return section(f"Children ({view.trial_count:,})", table(head, rows), note)
+
+
+def trial(run: RunRecord, events: Sequence[RunEvent]) -> Markup:
+    """Of a child: the sweep it belongs to, the values it was given, why it was stopped. No link: its key opens no other
+    page."""
+    if run.parent_id is None or VALUES_TAG not in run.tags or not run.id.startswith(f"{run.parent_id}_"):
+        return NOTHING
+    rows = [(name, cell(value)) for name, value in values_of(run.tags[VALUES_TAG]).items()]
+    stops = [tag("p", event.text) for event in events if event.kind == "policy"]
+    given = table(("name", "value"), rows) if rows else NOTHING
+    return section(f"Trial of sweep {run.parent_id}", *stops, given)
+
+
+def values_of(text: Any) -> Mapping[str, Any]:
+    """Nothing for what is no JSON object: tags can be written by anybody."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def cell(value: Any) -> str:
+    shown = number(value) if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+    return shown[:MOST_VALUE_CHARACTERS]
+
+
+def _best(view: SweepView, link: PageLink) -> Markup:
+    best, summary = view.summary.best, view.summary
+    if best is not None and best.best is not None:
+        values = ", ".join(f"{name} = {cell(value)}" for name, value in values_of(best.values).items())
+        return tag("p", tag("strong", f"Best so far {number(best.best)}"), " by ", _child(best, link), f": {values}")
+    if summary.logged:
+        others = ", ".join(f"{name} ({count})" for name, count in summary.logged.items())
+        return tag("p", f"No child has logged {summary.metric}. They logged: {others}.")
+    return NOTHING
+
+
+def _child(one: RankedTrial, link: PageLink) -> Markup:
+    return tag("a", f"child {one.number}", href=link(one.run_id))
+
+
+def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[object]:
+    one = seen.trial
+    status = tag("span", one.status.value, class_=f"status {one.status.value}")
+    why = one.stop.text if one.stop else seen.error
+    line = plot([float("nan") if value is None else value for value in seen.numbers])
+    return (_child(one, link), status, number(one.best), one.intervals, *map(cell, values), why, line)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    kinds = ("waiting", "running", "completed", "failed", "canceled", "stopped")
+    told = [f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind)]
+    return ", ".join([f"{counts['sampled']} sampled", *told])
