@@ -42,7 +42,7 @@ def test_a_full_disk_stops_writing_and_loses_nothing(tmp_path):
             stored.append(stores.runs.create(a_run(f"r{number}", definition={"x": "y" * 20_000})))
         with pytest.raises(StorageFull, match="full"):
             stores.runs.create(a_run("large", definition={"x": "y" * 2_000_000}))
-        assert stores.runs.unfinished() == stored
+        assert [stores.runs.get(run.id) for run in stores.runs.unfinished()] == stored
         stores.close()
         reopened = open_stores(f"sqlite:///{disk}/runyard.db")
         assert reopened.runs.get(RunId("r0")) == stored[0]

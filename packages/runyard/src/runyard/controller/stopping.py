@@ -1,9 +1,11 @@
+import contextlib
 from collections.abc import Iterable
 from datetime import timedelta
 
-from runyard.errors import EngineError
+from runyard.errors import EngineError, NotFound
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.ports.engine import ticket_of
+from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
 _DEFAULT_GRACE_SECONDS = 10.0
@@ -12,8 +14,8 @@ _DEFAULT_GRACE_SECONDS = 10.0
 class Stopping:
     """Tells every part of an attempt to stop. An engine that cannot be reached is told later."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, places: Places, runs: RunStore) -> None:
+        self._places, self._runs = places, runs
         self._told: set[str] = set()
 
     def cancel(self, run: RunRecord, grace: timedelta | None = None) -> None:
@@ -35,7 +37,8 @@ class Stopping:
         self._told &= {run.ticket for run in canceled}
         for run in canceled:
             if run.ticket not in self._told:
-                self.cancel(run)
+                with contextlib.suppress(NotFound):
+                    self.cancel(self._runs.get(run.id))
 
 
 def _grace(run: RunRecord) -> timedelta:

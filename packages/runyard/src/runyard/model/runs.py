@@ -105,6 +105,15 @@ class RunEvent:
 
 
 @dataclass(frozen=True)
+class QueuedRun:
+    """As much of a run that waits for its target as the others of the queue must know."""
+
+    id: RunId
+    message: str
+    parent_id: RunId | None
+
+
+@dataclass(frozen=True)
 class RunQuery:
     """What to list, newest first unless `order_by_metric` is given. None means any."""
 

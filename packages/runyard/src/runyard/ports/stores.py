@@ -7,7 +7,7 @@ from runyard.model.lineage import DatasetUse
 from runyard.model.metrics import MetricBatch, MetricSeries, MetricSummary
 from runyard.model.nodes import Node
 from runyard.model.parts import Part
-from runyard.model.runs import AttemptId, RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.runs import AttemptId, QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
 
 
@@ -36,7 +36,10 @@ class RunStore(Protocol):
         run, gives the page after it, in either order. `metric_above` is of `order_by_metric` and strict."""
 
     def unfinished(self) -> Sequence[RunRecord]:
-        """All runs whose status is not terminal, oldest first."""
+        """All runs whose status is not terminal, oldest first; without `definition` and `environment_lock`."""
+
+    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
+        """Those that are Queued for that target, oldest first. Quick for thousands."""
 
     def add_event(self, run_id: RunId, event: RunEvent) -> None: ...
 
@@ -199,3 +202,10 @@ class TrialStore(Protocol):
     ) -> Sequence[RankedTrial]:
         """The trials of these sweeps with what their runs logged: best first, equals by sweep and number, those without
         a finite number last. Quick for ten thousands."""
+
+    def tally(self, sweep_id: RunId) -> Mapping[tuple[RunStatus, bool], int]:
+        """How many trials are at each status, apart by whether a policy has stopped them. NotStarted where the run is
+        not made yet."""
+
+    def logged(self, sweep_id: RunId) -> Mapping[str, int]:
+        """In how many children each metric was logged, the commonest first."""

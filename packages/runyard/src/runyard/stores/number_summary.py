@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.model.metrics import as_number
+
 
 @dataclass(frozen=True)
 class NumberSummary:
@@ -33,13 +35,3 @@ def summed_up(values: Sequence[Any]) -> NumberSummary:
         pass
     numbers = [number for value in values if (number := as_number(value)) is not None and not math.isnan(number)]
     return NumberSummary(numbers[-1], min(numbers), max(numbers)) if numbers else NumberSummary()
-
-
-def as_number(value: Any) -> float | None:
-    """None for what is not one: a text, a truth value, an integer beyond any float. NaN is one."""
-    if type(value) not in (int, float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.stores.column_types import AnyRow, AnySelect
+from runyard.stores.column_types import AnyRow
 from runyard.stores.schema import run_details, runs
 
 DETAILS = ("definition", "environment_lock")
@@ -20,12 +20,9 @@ _STATUS = {status.value: status for status in RunStatus}
 LISTED = tuple(runs.c[name] for name in _COLUMNS)
 
 
-def whole_runs() -> AnySelect:
-    return select(*LISTED, run_details.c.definition, run_details.c.environment_lock).join_from(runs, run_details)
-
-
+_WHOLE_RUNS = select(*LISTED, run_details.c.definition, run_details.c.environment_lock).join_from(runs, run_details)
 # Made once: putting a statement of thirty columns together takes longer than running it.
-_ONE = whole_runs().where(runs.c.id == bindparam("run_id"))
+_ONE = _WHOLE_RUNS.where(runs.c.id == bindparam("run_id"))
 _ONE_LOCKED = _ONE.with_for_update(of=runs, key_share=True)
 UPDATE_RUN = update(runs).where(runs.c.sequence == bindparam("of_run"))
 UPDATE_DETAILS = update(run_details).where(run_details.c.run == bindparam("of_run"))

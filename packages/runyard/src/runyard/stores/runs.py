@@ -2,16 +2,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, false, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from runyard.errors import AlreadyExists, Conflict
-from runyard.model.runs import NEXT, RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.runs import NEXT, QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.stores.database import Database
 from runyard.stores.experiments import next_number
 from runyard.stores.keys import labels_of
 from runyard.stores.run_listing import listing
 from runyard.stores.run_rows import (
+    LISTED,
     UPDATE_DETAILS,
     UPDATE_RUN,
     details_row,
@@ -19,7 +20,6 @@ from runyard.stores.run_rows import (
     run_key,
     to_record,
     to_row,
-    whole_runs,
     with_changes,
 )
 from runyard.stores.schema import run_details, run_events, run_labels, runs
@@ -30,7 +30,16 @@ _EVENTS = (
     .where(runs.c.id == bindparam("run_id"))
     .order_by(run_events.c.key)
 )
-_UNFINISHED = whole_runs().where(runs.c.finished == False).order_by(runs.c.sequence)  # noqa: E712 - SQL, not Python
+_UNFINISHED = select(*LISTED).where(runs.c.finished == false()).order_by(runs.c.sequence)
+_QUEUE = (
+    select(*runs.c["id", "message", "parent_id"])
+    .where(
+        runs.c.workspace == bindparam("workspace"),
+        runs.c.status == RunStatus.QUEUED.value,
+        runs.c.target == bindparam("target"),
+    )
+    .order_by(runs.c.sequence)
+)
 
 
 class SqlRunStore:
@@ -79,7 +88,12 @@ class SqlRunStore:
 
     def unfinished(self) -> Sequence[RunRecord]:
         with self._database.read() as connection:
-            return [to_record(row) for row in connection.execute(_UNFINISHED)]
+            return [to_record(row) for row in connection.execute(_UNFINISHED).all()]
+
+    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
+        with self._database.read() as connection:
+            found = connection.execute(_QUEUE, {"workspace": workspace, "target": target})
+            return [QueuedRun(*row) for row in found.all()]
 
     def add_event(self, run_id: RunId, event: RunEvent) -> None:
         with self._database.write() as connection:

@@ -3,7 +3,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.stores.number_summary import as_number, highest, lowest
+from runyard.model.metrics import as_number
+from runyard.stores.number_summary import highest, lowest
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
-from runyard.model.runs import RunEvent, RunId, RunRecord, RunStatus
+from runyard.model.runs import QueuedRun, RunEvent, RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
 from runyard.testing.racing import WRITERS, race
 from runyard.testing.records import AT, a_run
@@ -137,7 +137,7 @@ class RunStoreSuite:
             store.add_event(RunId("r1"), note)
         assert store.events(RunId("r1"))[1:] == notes
 
-    def test_unfinished_runs_come_oldest_first_with_their_definition(self, store: RunStore) -> None:
+    def test_unfinished_runs_come_oldest_first_without_their_definition(self, store: RunStore) -> None:
         store.create(a_run("old", definition={"script": "a.py"}))
         store.create(a_run("done", RunStatus.COMPLETED))
         moved = store.create(a_run("canceled"))
@@ -145,7 +145,23 @@ class RunStoreSuite:
         store.move(moved, RunStatus.CANCELED)
         found = store.unfinished()
         assert [run.id for run in found] == ["old", "new"]
-        assert found[0].definition == {"script": "a.py"}
+        assert found[0].definition == {}
+
+    def test_a_queue_is_of_one_target_and_oldest_first(self, store: RunStore) -> None:
+        store.create(a_run("late", target="gpus"))
+        for run_id, parent_id in (("b", None), ("a", RunId("b"))):
+            store.create(a_run(run_id, RunStatus.QUEUED, target="gpus", message="Waiting.", parent_id=parent_id))
+        store.create(a_run("elsewhere", RunStatus.QUEUED, target="gpus", workspace="speech"))
+        store.create(a_run("other", RunStatus.QUEUED, target="cpus"))
+        store.create(a_run("running", RunStatus.RUNNING, target="gpus"))
+        assert store.queue("vision", "gpus") == [
+            QueuedRun(RunId("b"), "Waiting.", None),
+            QueuedRun(RunId("a"), "Waiting.", RunId("b")),
+        ]
+        store.move(store.get(RunId("late")), RunStatus.QUEUED)
+        store.move(store.get(RunId("b")), RunStatus.CANCELED)
+        assert [run.id for run in store.queue("vision", "gpus")] == ["late", "a"]
+        assert store.queue("vision", "gone") == []
 
     def test_deleting_removes_the_run_and_is_quiet_when_gone(self, store: RunStore) -> None:
         store.create(a_run(status=RunStatus.FAILED, tags={"a": "b"}))

@@ -173,6 +173,37 @@ class TrialStoreSuite:
         metrics.append(RunId("HD_b_0"), "rows", 1, [row])
         assert [trial.best for trial in store.ranked([SWEEP], name, Goal.MAXIMIZE)] == [1.0]
 
+    def test_trials_are_counted_by_the_status_of_their_runs(
+        self, store: TrialStore, runs: RunStore, logged: "Logged"
+    ) -> None:
+        store.add([a_trial(10), a_trial(11), a_trial(12, EARLIER)])
+        for number in range(5):
+            logged.of(number, 1.0)
+        for number, end in ((0, RunStatus.COMPLETED), (1, RunStatus.CANCELED), (2, RunStatus.CANCELED)):
+            runs.move(runs.get(RunId(f"HD_b_{number}")), end)
+        runs.create(a_run("HD_b_10"))
+        store.stop(SWEEP, 1, STOP)
+        assert store.tally(SWEEP) == {
+            (RunStatus.NOT_STARTED, False): 2,
+            (RunStatus.RUNNING, False): 2,
+            (RunStatus.COMPLETED, False): 1,
+            (RunStatus.CANCELED, False): 1,
+            (RunStatus.CANCELED, True): 1,
+        }
+        assert store.tally(RunId("nobody")) == {}
+
+    def test_metrics_are_told_with_how_many_children_logged_them(
+        self, store: TrialStore, logged: "Logged", metrics: MetricStore
+    ) -> None:
+        for number in range(3):
+            logged.of(number, "text", 1.0, name="loss")
+        logged.of(0, 1.0, name="b")
+        logged.of(1, 1.0, name="a")
+        logged.of(9, 1.0, name="loss", sweep_id=EARLIER)
+        metrics.append(RunId("HD_b_0"), "rows", 1, [MetricBatch("loss", MetricKind.ROW, [{"a": 3}], [None], [0.0])])
+        assert list(store.logged(SWEEP).items()) == [("loss", 3), ("a", 1), ("b", 1)]
+        assert store.logged(RunId("nobody")) == {}
+
 
 class Logged:
     """Trials whose runs have logged something."""
