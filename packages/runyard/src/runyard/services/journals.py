@@ -29,8 +29,10 @@ def nobody(run: RunRecord, delivered: Delivered) -> None:
 
 
 class Journals:
-    """Takes in what scripts logged. Delivering the same bytes twice is harmless. Who listens hears of it at once, in the
-    thread that delivers."""
+    """Takes in what scripts logged. Delivering the same bytes twice is harmless.
+
+    Who listens hears of it at once, in the thread that delivers.
+    """
 
     def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock, heard: Heard = nobody) -> None:
         self._runs, self._metrics, self._clock, self._heard = runs, metrics, clock, heard

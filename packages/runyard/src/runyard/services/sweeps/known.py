@@ -1,0 +1,47 @@
+"""What is stored of a sweep and of those it resumes from, as its trials and their numbers."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from runyard.errors import NotFound
+from runyard.model.runs import RunId
+from runyard.model.sweeps import RankedTrial, SweepSpec, Values
+from runyard.ports.stores import MetricStore, TrialStore
+from runyard.services.sweeps.hearing import Point, lowest_points, points_of
+from runyard.tuning.known import Known
+
+
+def earlier_trials(trials: TrialStore, spec: SweepSpec) -> Sequence[RankedTrial]:
+    """Those of the sweeps it resumes from that have a score, in the order of `resume_from` and of their numbers."""
+    if not spec.resume_from:
+        return ()
+    scored = [one for one in trials.ranked(spec.resume_from, spec.metric, spec.goal) if one.best is not None]
+    places = {sweep_id: place for place, sweep_id in enumerate(spec.resume_from)}
+    return sorted(scored, key=lambda one: (places[sweep_of(one.run_id)], one.number))
+
+
+def known_of(earlier: Sequence[RankedTrial]) -> Sequence[Known]:
+    return [Known(json.loads(one.values), one.best) for one in earlier]
+
+
+def resumed_values(trials: TrialStore, child_id: RunId) -> Values:
+    """What the child of another sweep was given. Raises NotFound where its trial is gone."""
+    for trial in trials.list(sweep_of(child_id)):
+        if trial.child_id == child_id:
+            return trial.values
+    raise NotFound(
+        f"resume_child_runs names {child_id!r}, whose values are not stored any more.",
+        hint="Leave it out: it, or its sweep, was deleted.",
+    )
+
+
+def logged_numbers(metrics: MetricStore, metric: str, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[Point]]:
+    """Of each run the numbers of the lowest rank that logged any."""
+    found = {run_id: points_of(several) for run_id, several in metrics.series_of(run_ids, metric, rank=0).items()}
+    for run_id in [run_id for run_id, points in found.items() if not points]:
+        _, found[run_id] = lowest_points(metrics, run_id, metric, list(metrics.offsets(run_id)))
+    return found
+
+
+def sweep_of(child_id: RunId) -> RunId:
+    return RunId(child_id.rpartition("_")[0])

@@ -1,0 +1,172 @@
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.model.sweeps import Stop, Trial
+from runyard.services.journals import Delivered
+from runyard.services.sweeps.asked import spec_of
+from runyard.services.sweeps.hearing import no_number_in
+from runyard.services.sweeps.known import resumed_values
+from runyard.services.sweeps.loading import SweepStores, load, say_the_rest
+from runyard.services.sweeps.standing import BestSoFar
+from runyard.services.sweeps.stops import may_be_stopped
+from runyard.services.sweeps.sweep_lines import best_line, ended_line, no_number_text, sampled_line, scheduled_line
+from runyard.services.sweeps.sweep_log import Source
+from runyard.tuning.known import Known
+from runyard.tuning.policies import policy_of
+from runyard.tuning.samplers import most_trials, sampler_of, seed_of
+from runyard.tuning.spec import ignored_policy
+
+
+class LiveSweep:
+    """A sweep that goes on: samples its trials, hears what they log, and stops those that its policy gives up.
+
+    Safe to share between threads. All that it knows is stored first, so a killed service loses none of it.
+    """
+
+    def __init__(self, sweep: RunRecord, stores: SweepStores) -> None:
+        """Reads what is stored of it. Raises InvalidArgument where the run's definition asks for no sweep."""
+        self.run_id: RunId = sweep.id
+        self.spec = spec_of(sweep)
+        self._stores = stores
+        self._policy = policy_of(self.spec)
+        self._sampler = sampler_of(self.spec, seed_of(self.spec, sweep.id))
+        self._lock = threading.Lock()
+        # Apart from the other, since a sampler may take long and no judgement shall wait for it.
+        self._sampling = threading.Lock()
+        self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
+        self._said_no_number: set[int] = set()
+        loaded = load(sweep.id, self.spec, stores, self._policy)
+        self._standing, self._due = loaded.standing, loaded.due
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """By number."""
+        with self._lock:
+            return list(self._standing.trials.values())
+
+    @property
+    def best(self) -> BestSoFar | None:
+        """Of its own trials."""
+        return self._standing.best
+
+    def known(self) -> Sequence[Known]:
+        """What the sampler may learn from: the trials of sweeps it resumed from, then its own."""
+        with self._lock:
+            return self._standing.known
+
+    def sample_next(self) -> Trial | None:
+        """The next trial, stored; None where nothing is left to try."""
+        return next(iter(self.sample(1)), None)
+
+    def sample(self, count: int) -> Sequence[Trial]:
+        """The next trials, stored together; fewer where less is left to try."""
+        with self._sampling:
+            sampled: list[Trial] = []
+            while len(sampled) < count and (trial := self._next_trial(sampled)) is not None:
+                sampled.append(trial)
+            self._stores.trials.add(sampled)
+            with self._lock:
+                for trial in sampled:
+                    self._standing.take(trial)
+            self._stores.logs.write(self.run_id, Source.GENERATOR, *map(sampled_line, sampled))
+        return sampled
+
+    def note_scheduled(self, *trials: Trial) -> None:
+        self._stores.logs.write(self.run_id, Source.SCHEDULER, *map(scheduled_line, trials))
+
+    def note_ended(self, child: RunRecord) -> None:
+        """A child has ended: the sampler may learn of it. Quiet when that was noted, and of runs that are no trial."""
+        number = trial_number(child)
+        with self._lock:
+            if number not in self._standing.trials or not self._standing.end(number):
+                return
+            line = ended_line(child, self._standing.score(number), self._standing.intervals(number))
+        self.say(Source.CONTROLLER, line)
+
+    def stop_judging(self) -> None:
+        """The sweep itself is coming to its end: no policy decides anything any more."""
+        self._is_judging = False
+
+    def say(self, source: Source, *texts: str) -> None:
+        """Lines of hyperdrive.txt."""
+        self._stores.logs.write(self.run_id, source, *texts)
+
+    def heard(self, child: RunRecord, delivered: Delivered) -> None:
+        """What a child has logged: judge it at once, and have it stopped where the policy says so."""
+        number = trial_number(child)
+        with self._lock:
+            if number not in self._standing.trials:
+                return
+            stopped = self._judged(number, child, delivered)
+        self._say_no_number(number, child, delivered)
+        if stopped is not None:
+            self._stores.stops.carry_out(stopped)
+
+    def mend(self, sweep: RunRecord) -> None:
+        """Do what a killed service has decided and not done, or stored and not said."""
+        ignored = ignored_policy(self.spec)
+        if ignored is not None and ignored not in sweep.warnings:
+            self.say(Source.CONTROLLER, ignored)
+            self._stores.runs.update(self.run_id, warnings=(ignored,))
+        say_the_rest(self.run_id, self._standing, self._stores)
+        with self._lock:
+            for number, stop in self._due.items() if self._is_judging else ():
+                self._stop(number, stop)
+            self._due = {}
+            undone = [one for number, one in self._standing.trials.items() if not self._standing.has_ended(number)]
+        for trial in undone:
+            self._stores.stops.carry_out(trial)
+
+    def _next_trial(self, sampled: Sequence[Trial]) -> Trial | None:
+        with self._lock:
+            number = self._standing.next_number + len(sampled)
+            known = self._standing.known
+        if number >= most_trials(self.spec):
+            return None
+        if number < len(self.spec.resume_child_runs):
+            earlier = self.spec.resume_child_runs[number]
+            return Trial(self.run_id, number, resumed_values(self._stores.trials, earlier), resumed_from=earlier)
+        pending = [Known(trial.values, is_pending=True) for trial in sampled]
+        values = self._sampler.sample(number, [*known, *pending])
+        return None if values is None else Trial(self.run_id, number, values)
+
+    def _judged(self, number: int, child: RunRecord, delivered: Delivered) -> Trial | None:
+        """Take the numbers in, one after another; the trial with its stop where one of them is its last."""
+        standing, stop = self._standing, None
+        is_judged = self._is_judging and standing.trials[number].stop is None and may_be_stopped(child.status)
+        for value in standing.hearing.fresh(number, child.id, delivered):
+            standing.histories.append(number, value)
+            if is_judged and stop is None:
+                stop = self._policy.judge(number, standing.histories)
+        if standing.renew_best(number) and standing.best is not None:
+            self.say(Source.CONTROLLER, best_line(standing.best, self.spec.metric))
+        return None if stop is None else self._stop(number, stop)
+
+    def _stop(self, number: int, stop: Stop) -> Trial | None:
+        """Keep the decision; None where it comes too late, or was made before."""
+        trial = replace(self._standing.trials[number], stop=stop)
+        if not self._stores.stops.goes_on(trial.child_id):
+            return None
+        self._standing.trials[number] = trial
+        return trial if self._stores.trials.stop(self.run_id, number, stop) else None
+
+    def _say_no_number(self, number: int, child: RunRecord, delivered: Delivered) -> None:
+        shown = no_number_in(self.spec.metric, delivered.batches)
+        if shown is None:
+            return
+        with self._lock:
+            is_first = number not in self._said_no_number
+            self._said_no_number.add(number)
+        if is_first and not any(one.startswith(no_number_text(self.spec.metric)) for one in child.warnings):
+            text = no_number_text(self.spec.metric, shown)
+            self.say(Source.CONTROLLER, f"{child.id} logs no number: {text}")
+            self._stores.runs.update(child.id, warnings=(text,))
+
+
+def trial_number(child: RunRecord) -> int:
+    """Which trial of its parent it is; -1 for a run that is none, whatever it is called."""
+    digits = child.id.removeprefix(f"{child.parent_id}_")
+    is_number = digits.isascii() and digits.isdecimal() and digits != child.id
+    return int(digits) if is_number and str(int(digits)) == digits else -1

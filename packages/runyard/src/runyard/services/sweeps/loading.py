@@ -1,0 +1,80 @@
+"""A sweep as its rows tell of it: where it stood, and what a killed service has left undone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runyard.errors import NotFound
+from runyard.model.runs import RunId
+from runyard.model.sweeps import RankedTrial, Stop, SweepSpec, Trial
+from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.services.sweeps.hearing import Point
+from runyard.services.sweeps.known import earlier_trials, known_of, logged_numbers
+from runyard.services.sweeps.standing import Standing
+from runyard.services.sweeps.stops import Stops, may_be_stopped
+from runyard.services.sweeps.sweep_lines import ended_line, sampled_line
+from runyard.services.sweeps.sweep_log import Source, SweepLogs, Told
+from runyard.tuning.histories import TrialKey
+from runyard.tuning.policies import Policy
+
+
+@dataclass(frozen=True)
+class SweepStores:
+    """What live sweeps read and write."""
+
+    runs: RunStore
+    metrics: MetricStore
+    trials: TrialStore
+    logs: SweepLogs
+    stops: Stops
+
+
+@dataclass(frozen=True)
+class Loaded:
+    standing: Standing
+    due: Mapping[int, Stop]
+    """What the policy says of trials that go on, by the last number of each."""
+
+
+def load(sweep_id: RunId, spec: SweepSpec, stores: SweepStores, policy: Policy) -> Loaded:
+    """Reads alone. Trials that have ended keep the scores they have."""
+    earlier = earlier_trials(stores.trials, spec)
+    standing = Standing(spec, stores.metrics, known_of(earlier))
+    ranked = {one.number: one for one in stores.trials.ranked([sweep_id], spec.metric, spec.goal)}
+    for trial in stores.trials.list(sweep_id):
+        standing.take(trial)
+        standing.hearing.doubt(trial.number)
+    logged = _logged(stores.metrics, spec.metric, earlier, list(ranked.values()))
+    judged = [number for number, one in ranked.items() if one.stop is None and may_be_stopped(one.status)]
+    due = standing.replay(logged, policy, judged)
+    for number, one in ranked.items():
+        if one.status.is_terminal:
+            standing.end(number)
+    return Loaded(standing, due)
+
+
+def say_the_rest(sweep_id: RunId, standing: Standing, stores: SweepStores) -> None:
+    """The lines that a service was killed before."""
+    if not standing.trials:
+        return
+    told = stores.logs.told(sweep_id)
+    trials = standing.trials.values()
+    unsampled = [one for one in trials if Told(Source.GENERATOR, one.child_id, "sampled") not in told]
+    ended = [one for one in trials if standing.has_ended(one.number)]
+    unended = [one for one in ended if Told(Source.CONTROLLER, one.child_id, "ended") not in told]
+    stores.logs.write(sweep_id, Source.GENERATOR, *map(sampled_line, unsampled))
+    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, standing, stores.runs) for one in unended))
+
+
+def _ended(trial: Trial, standing: Standing, runs: RunStore) -> str:
+    try:
+        return ended_line(runs.get(trial.child_id), standing.score(trial.number), standing.intervals(trial.number))
+    except NotFound:
+        return f"{trial.child_id} ended: it was deleted."
+
+
+def _logged(
+    metrics: MetricStore, metric: str, earlier: Sequence[RankedTrial], own: Sequence[RankedTrial]
+) -> dict[TrialKey, Sequence[Point]]:
+    keys: dict[RunId, TrialKey] = {one.run_id: one.run_id for one in earlier}
+    keys |= {one.run_id: one.number for one in own if one.intervals}
+    return {keys[run_id]: points for run_id, points in logged_numbers(metrics, metric, list(keys)).items()}

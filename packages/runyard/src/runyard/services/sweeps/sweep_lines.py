@@ -1,0 +1,41 @@
+"""What the log of a sweep says of its children. Each line begins with the child's id and a verb, by which a sweep that
+is carried on finds what was said."""
+
+import json
+
+from runyard.model.runs import RunRecord, RunStatus
+from runyard.model.sweeps import Trial
+from runyard.services.sweeps.standing import BestSoFar
+
+
+def sampled_line(trial: Trial) -> str:
+    values = json.dumps(dict(trial.values), ensure_ascii=False, default=str)
+    whence = "" if trial.resumed_from is None else f", which are those of {trial.resumed_from}"
+    return f"{trial.child_id} sampled: {values}{whence}"
+
+
+def scheduled_line(trial: Trial) -> str:
+    return f"{trial.child_id} scheduled."
+
+
+def best_line(best: BestSoFar, metric: str) -> str:
+    return f"{best.run_id} leads: the best {metric} so far is {best.value!r}."
+
+
+def ended_line(child: RunRecord, score: float | None, intervals: int) -> str:
+    scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
+    cause = f" {cause_of(child)}" if child.status is RunStatus.FAILED else ""
+    return f"{child.id} ended: {child.status}, {scored}.{cause}"
+
+
+def no_number_text(metric: str, shown: str = "") -> str:
+    """How it begins where nothing is shown."""
+    begin = f"The primary metric {metric!r} was logged as something else than a number"
+    return f"{begin}, {shown:.200}: that is no interval. Log an int or a float." if shown else begin
+
+
+def cause_of(child: RunRecord) -> str:
+    """The code and the first line of its error."""
+    error = (child.error or {}).get("error") or {}
+    first = str(error.get("message") or "").strip().partition("\n")[0]
+    return f"{error.get('code') or 'Error'}: {first or 'it does not say why'}"
