@@ -5,6 +5,7 @@ import json
 from runyard_sdk.errors import InvalidArgument, RunyardError
 
 _FACTS = ("run_id", "number", "status", "best_primary_metric", "intervals")
+_STOPS = (("stopped_by", "policy"), ("stopped_at", "interval"), ("stopped_because", "text"))
 
 
 class AshaPolicy:
@@ -20,7 +21,7 @@ class AshaPolicy:
         self._properties = {"reduction_factor": _at_least("reduction_factor", reduction_factor, 2),
                             "min_intervals": _at_least("min_intervals", min_intervals, 1)}
         if max_intervals is not None:
-            self._properties["max_intervals"] = _at_least("max_intervals", max_intervals, min_intervals)
+            self._properties["max_intervals"] = _at_least("max_intervals", max_intervals, min_intervals + 1)
 
     @property
     def reduction_factor(self):
@@ -52,8 +53,9 @@ def trials_frame(run):
     """The children of a sweep (a HyperDriveRun) as a pandas.DataFrame, a row for each in the order they were drawn.
 
     Columns: run_id, number, status, best_primary_metric (NaN where none was logged), intervals (how often it was
-    logged), stopped_by (the policy's sentence, or None), then each hyperparameter under its name; one that is called
-    as one of these gets "hyperparameter_" in front. Raises RunyardError where pandas is not installed.
+    logged), stopped_by (a policy, or None), stopped_at (its interval), stopped_because (its sentence), then each
+    hyperparameter under its name; one that is called as one of these gets "value_" in front. Raises RunyardError
+    where pandas is not installed.
     """
     try:
         from pandas import DataFrame
@@ -62,10 +64,10 @@ def trials_frame(run):
     trials = sorted(run._trials(), key=lambda trial: trial["number"])
     columns = {name: [trial[name] for trial in trials] for name in _FACTS}
     columns["best_primary_metric"] = [_number(value) for value in columns["best_primary_metric"]]
-    columns["stopped_by"] = [(trial["stop"] or {}).get("text") for trial in trials]
+    columns.update({name: [(trial["stop"] or {}).get(key) for trial in trials] for name, key in _STOPS})
     values = [json.loads(trial["hyperparameters"]) for trial in trials]
     for name in _names(values):
-        column = "hyperparameter_" + name if name in columns else name
+        column = "value_" + name if name in columns else name
         columns[column] = [given.get(name) for given in values]
     return DataFrame(columns)
 

@@ -49,5 +49,5 @@ def text(name, value):
 def instance(name, value, kind, example):
     """`value`, which must be of the class `kind`; `example` says where to get one."""
     if not isinstance(value, kind):
-        raise InvalidSetting("%s must be a %s, such as %s; got %r." % (name, kind.__name__, example, value))
+        raise InvalidSetting("%s must be of the class %s, such as %s; got %r." % (name, kind.__name__, example, value))
     return value

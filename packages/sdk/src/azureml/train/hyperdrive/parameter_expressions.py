@@ -66,7 +66,7 @@ _EXPRESSIONS = {made.__name__: made for made in (
 def checked_expression(name, expression):
     """The range of the hyperparameter `name` with its arguments checked; InvalidSetting that names it otherwise."""
     is_formed = isinstance(expression, (list, tuple)) and len(expression) == 2 and isinstance(
-        expression[1], (list, tuple))
+        expression[0], str) and isinstance(expression[1], (list, tuple))
     if not is_formed or expression[0] not in _EXPRESSIONS:
         raise InvalidSetting("parameter_space[%r] is no range of values: %r. Make one with %s." % (
             name, expression, ", ".join(sorted(_EXPRESSIONS))))
