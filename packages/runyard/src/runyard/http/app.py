@@ -27,6 +27,7 @@ from runyard.http.routes import (
     runs,
     secrets,
     service,
+    sweeps,
     web_services,
     workspaces,
 )
@@ -42,6 +43,7 @@ ROUTERS = (
     history.router,
     runs.router,
     runs.listing,
+    sweeps.router,
     service.router,
     service.owners,
     workspaces.router,

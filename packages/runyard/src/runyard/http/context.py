@@ -36,6 +36,7 @@ from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
+from runyard.services.sweeps.listing import SweepListing
 from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep
 from runyard.services.web_services.endpoints import Endpoints
@@ -55,6 +56,7 @@ class Services:
     submissions: Submissions
     runs: Runs
     ranks: Ranks
+    sweeps: SweepListing
     journals: Journals
     metrics: Metrics
     logs: Logs

@@ -1,0 +1,31 @@
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from runyard.http.answers import Json
+from runyard.http.auth import run_access
+from runyard.http.context import Use
+from runyard.http.numbers import Counting
+from runyard.http.sweep_records import shown_summary, shown_trials
+from runyard.model.runs import RunId
+
+router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
+
+
+@router.get("/sweep")
+def get_sweep(services: Use, run_id: str) -> Response:
+    return Json(shown_summary(services.sweeps.summary(RunId(run_id))))
+
+
+@router.get("/trials")
+def get_trials(
+    services: Use,
+    run_id: str,
+    top: Counting = 0,
+    reverse: bool = False,
+    discard_no_metric: bool = False,
+    resumed: bool = False,
+) -> Response:
+    found = services.sweeps.ranking(
+        RunId(run_id), top=top, worst_first=reverse, discard_no_metric=discard_no_metric, resumed=resumed
+    )
+    return Json(shown_trials(found.metric, found.goal, found.trials))

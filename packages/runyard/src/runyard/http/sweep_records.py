@@ -1,0 +1,34 @@
+"""Sweeps and trials as the wire shows them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runyard.model.sweeps import Goal, RankedTrial
+from runyard.services.sweeps.listing import SweepSummary
+
+
+def shown_summary(summary: SweepSummary) -> dict[str, Any]:
+    return {
+        "sweep": summary.raw,
+        "seed": summary.seed,
+        "counts": summary.counts,
+        "best": None if summary.best is None else shown_trial(summary.best),
+        "ends_at": summary.ends_at,
+        "logged": summary.logged,
+    }
+
+
+def shown_trials(metric: str, goal: Goal, trials: Sequence[RankedTrial]) -> dict[str, Any]:
+    return {"primary_metric": {"name": metric, "goal": goal}, "trials": [shown_trial(trial) for trial in trials]}
+
+
+def shown_trial(trial: RankedTrial) -> dict[str, Any]:
+    return {
+        "run_id": trial.run_id,
+        "number": trial.number,
+        "hyperparameters": trial.values,
+        "best_primary_metric": trial.best,
+        "status": trial.status.value,
+        "intervals": trial.intervals,
+        "stop": trial.stop,
+    }
