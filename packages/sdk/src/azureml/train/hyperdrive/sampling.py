@@ -108,9 +108,11 @@ def _checked_properties(properties):
         return {}
     if not isinstance(properties, dict):
         raise InvalidSetting("properties must be a dict, got %r." % (properties,))
-    checked = dict(properties)
-    if checked.get("seed") is not None:
+    checked = {name: value for name, value in properties.items() if value is not None}
+    if "seed" in checked:
         checked["seed"] = whole_number("properties['seed']", checked["seed"], 0)
-    if checked.get("rule") is not None and str(checked["rule"]).lower() not in _RULES:
-        raise InvalidSetting("properties['rule'] must be 'random' or 'sobol', got %r." % (checked["rule"],))
+    if "rule" in checked:
+        checked["rule"] = str(checked["rule"]).lower()
+        if checked["rule"] not in _RULES:
+            raise InvalidSetting("properties['rule'] must be 'random' or 'sobol', got %r." % (properties["rule"],))
     return checked
