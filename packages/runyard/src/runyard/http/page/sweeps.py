@@ -12,13 +12,14 @@ from runyard.model.runs import RunEvent, RunId, RunRecord
 from runyard.model.sweeps import VALUES_TAG, RankedTrial
 from runyard.services.sweeps.view import SeenTrial, SweepView
 
+MOST_CHARACTERS_ON_A_LINE = 32
 PageLink = Callable[[RunId], str]
 
 
-def sweep(view: SweepView, link: PageLink) -> Markup:
+def sweep(run: RunRecord, view: SweepView, link: PageLink) -> Markup:
     summary = view.summary
     facts = [f"{summary.metric} ({summary.goal.value})", _counts(summary.counts)]
-    if summary.ends_at is not None:
+    if summary.ends_at is not None and not run.status.is_terminal:
         facts.append(f"its time is over at {clock_time(summary.ends_at)}")
     drawing = sweep_plot(view.progress)
     return section("Sweep", tag("p", " · ".join(facts), class_="soft"), _best(view, link), drawing)
@@ -34,7 +35,7 @@ def children(view: SweepView, link: PageLink) -> Markup:
     rows = [_row(one, [values.get(name, "") for name in names], link) for one, values in valued]
     left = view.trial_count - len(rows)
     note = tag("p", f"The best {len(rows)}; {left:,} more are not shown.", class_="soft") if left else NOTHING
-    return section(f"Children ({view.trial_count:,})", table(head, rows), note)
+    return section(f"Children ({view.trial_count:,})", table(head, rows), note, class_="children")
 
 
 def trial(run: RunRecord, events: Sequence[RunEvent]) -> Markup:
@@ -82,7 +83,12 @@ def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[obj
     status = tag("span", one.status.value, class_=f"status {one.status.value}")
     why = one.stop.text if one.stop else seen.error
     line = plot([float("nan") if value is None else value for value in seen.numbers])
-    return (_child(one, link), status, number(one.best), one.intervals, *map(cell, values), why, line)
+    return (_child(one, link), status, number(one.best), one.intervals, *(_folded(cell(value)) for value in values), _folded(why), line)
+
+
+def _folded(text: str) -> Markup | str:
+    """Long texts take several lines; all else stays on one."""
+    return tag("div", text, class_="long") if len(text) > MOST_CHARACTERS_ON_A_LINE else text
 
 
 def _counts(counts: Mapping[str, int]) -> str:
