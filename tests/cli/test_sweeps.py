@@ -33,7 +33,8 @@ here = Environment("here")
 here.python.user_managed_dependencies = True
 config = HyperDriveConfig(
     run_config=ScriptRunConfig("tuned", "train.py", environment=here),
-    hyperparameter_sampling=GridParameterSampling({"rate": choice(0.1, 0.2, 0.3, 0.5), "note": choice("a <b>\\x1b[2J")}),
+    hyperparameter_sampling=GridParameterSampling(
+        {"rate": choice(0.1, 0.2, 0.3, 0.5), "note": choice("a <b>\\x1b[2J")}),
     primary_metric_name="accuracy", primary_metric_goal=PrimaryMetricGoal.MAXIMIZE,
     max_total_runs=4, max_concurrent_runs=2)
 run = Experiment(workspace, "tuning").submit(config)

@@ -37,6 +37,7 @@ from runyard.services.secrets import Secrets
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
 from runyard.services.sweeps.listing import SweepListing
+from runyard.services.sweeps.view import SweepViews
 from runyard.services.tokens import Caller, Tokens
 from runyard.services.upkeep import Upkeep
 from runyard.services.web_services.endpoints import Endpoints
@@ -57,6 +58,7 @@ class Services:
     runs: Runs
     ranks: Ranks
     sweeps: SweepListing
+    sweep_views: SweepViews
     journals: Journals
     metrics: Metrics
     logs: Logs

@@ -5,6 +5,7 @@ from typing import Any
 
 from runyard.model.sweeps import Goal, RankedTrial
 from runyard.services.sweeps.listing import SweepSummary
+from runyard.services.sweeps.view import SweepView
 
 
 def shown_summary(summary: SweepSummary) -> dict[str, Any]:
@@ -32,3 +33,9 @@ def shown_trial(trial: RankedTrial) -> dict[str, Any]:
         "intervals": trial.intervals,
         "stop": trial.stop,
     }
+
+
+def shown_view(view: SweepView) -> dict[str, Any]:
+    trials = [{**shown_trial(one.trial), "error": one.error, "numbers": one.numbers} for one in view.trials]
+    counted = {"trials": trials, "trial_count": view.trial_count}
+    return {**shown_summary(view.summary), **counted, "progress": view.progress}

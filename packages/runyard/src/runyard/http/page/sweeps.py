@@ -83,7 +83,8 @@ def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[obj
     status = tag("span", one.status.value, class_=f"status {one.status.value}")
     why = one.stop.text if one.stop else seen.error
     line = plot([float("nan") if value is None else value for value in seen.numbers])
-    return (_child(one, link), status, number(one.best), one.intervals, *(_folded(cell(value)) for value in values), _folded(why), line)
+    given = [_folded(cell(value)) for value in values]
+    return (_child(one, link), status, number(one.best), one.intervals, *given, _folded(why), line)
 
 
 def _folded(text: str) -> Markup | str:

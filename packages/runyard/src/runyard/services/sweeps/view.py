@@ -3,19 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from runyard.model.metrics import MetricKind, MetricSeries, as_number
 from runyard.model.runs import RunId, RunStatus
 from runyard.model.sweeps import RankedTrial
 from runyard.ports.stores import MetricStore, RunStore
+from runyard.services.sweeps.listing import SweepListing, SweepSummary
 from runyard.services.sweeps.progress import Progress, progress_of
-
-if TYPE_CHECKING:
-    from runyard.services.sweeps.listing import SweepListing, SweepSummary
 
 MOST_TRIALS = 10_000
 MOST_ERRORS = 200
+MOST_LINES = 100
 MOST_NUMBERS = 120
 MOST_ERROR_CHARACTERS = 300
 
@@ -31,7 +29,7 @@ class SeenTrial:
 
 @dataclass(frozen=True)
 class SweepView:
-    summary: "SweepSummary"
+    summary: SweepSummary
     trials: Sequence[SeenTrial]
     """The best ones, best first."""
     trial_count: int
@@ -42,7 +40,7 @@ class SweepView:
 class SweepViews:
     """Reads the same few rows for each look, whatever the children do: nothing is asked of them."""
 
-    def __init__(self, listing: "SweepListing", runs: RunStore, metrics: MetricStore) -> None:
+    def __init__(self, listing: SweepListing, runs: RunStore, metrics: MetricStore) -> None:
         self._listing, self._runs, self._metrics = listing, runs, metrics
 
     def of(self, sweep_id: RunId, *, top: int = 20, lines: int = 0) -> SweepView:
@@ -50,7 +48,7 @@ class SweepViews:
         summary = self._listing.summary(sweep_id)
         ranked = self._listing.ranked(sweep_id)
         shown = ranked[: min(top, MOST_TRIALS)]
-        numbers = self._numbers([trial.run_id for trial in shown[:lines]], summary.metric)
+        numbers = self._numbers([trial.run_id for trial in shown[: min(lines, MOST_LINES)]], summary.metric)
         failed = [trial.run_id for trial in shown if trial.status is RunStatus.FAILED][:MOST_ERRORS]
         errors = {run_id: self._error(run_id) for run_id in failed}
         seen = [SeenTrial(one, errors.get(one.run_id, ""), numbers.get(one.run_id, ())) for one in shown]
