@@ -1,0 +1,143 @@
+"""Sweeps on real stores, without a controller: tests make the children and deliver what they log."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runyard.blobs.logs import FileLogStore
+from runyard.model.runs import RunEvent, RunId, RunRecord, RunStatus
+from runyard.model.sweeps import SWEEP_TYPE, Trial
+from runyard.services.journals import Journals
+from runyard.services.sweeps.live import LiveSweeps
+from runyard.services.sweeps.live_sweep import LiveSweep
+from runyard.services.sweeps.sweep_log import SWEEP_LOG
+from runyard.stores.sql import open_stores
+from runyard.testing.clock import FakeClock
+from runyard.testing.records import a_run, a_workspace
+
+SWEEP = RunId("HD_1")
+METRIC = "accuracy"
+BANDIT = {"name": "Bandit", "properties": {"slack_factor": 0.1, "evaluation_interval": 1, "delay_evaluation": 0}}
+
+
+class Killed(BaseException):
+    """The service is gone: nothing that it would have done next is done."""
+
+
+class Yard:
+    """One home. `restart` is a new service on it; what the one before had in memory is lost."""
+
+    def __init__(self, folder: Path) -> None:
+        self.stores = open_stores(f"sqlite:///{folder}/runyard.db")
+        self.logs = FileLogStore(folder / "logs")
+        self.clock = FakeClock()
+        self.canceled: list[RunId] = []
+        self._ends: dict[str, int] = {}
+        self._logged_at = 0.0
+        self.stores.assets.create_workspace(a_workspace())
+        self.restart()
+
+    def restart(self, killed_after: "Callable[[Any], Any]" = lambda part: part) -> None:
+        """`killed_after` wraps what is written to."""
+        stores, cancel = self.stores, killed_after(Mover(self.cancel)).cancel
+        runs, metrics = killed_after(stores.runs), killed_after(stores.metrics)
+        trials, logs = killed_after(stores.trials), killed_after(self.logs)
+        self.live = LiveSweeps(runs, metrics, trials, logs, self.clock, cancel)
+        self.journals = Journals(runs, metrics, self.clock, self.live.heard)
+
+    def cancel(self, run_id: RunId) -> None:
+        self.canceled.append(run_id)
+        self.stores.runs.move(self.stores.runs.get(run_id), RunStatus.CANCEL_REQUESTED)
+
+    def submit(self, sweep_id: RunId = SWEEP, **asked: Any) -> LiveSweep:
+        self.stores.runs.create(a_run(sweep_id, type=SWEEP_TYPE, definition={"runyard": {"sweep": a_sweep(**asked)}}))
+        return self.sweep(sweep_id)
+
+    def sweep(self, sweep_id: RunId = SWEEP) -> LiveSweep:
+        return self.live.of(self.stores.runs.get(sweep_id))
+
+    def children(self, count: int, sweep_id: RunId = SWEEP) -> list[RunId]:
+        """That many more, running."""
+        return [self.child(trial) for trial in self.sweep(sweep_id).sample(count)]
+
+    def child(self, trial: Trial, **fields: Any) -> RunId:
+        self.stores.runs.create(a_run(trial.child_id, RunStatus.RUNNING, parent_id=trial.sweep_id, **fields))
+        return trial.child_id
+
+    def log(self, run_id: RunId, *values: Any, name: str = METRIC, rank: int = 0, kind: str = "m") -> None:
+        """What a process of the run writes to its journal, delivered at once."""
+        self.deliver(run_id, rank, *(self.line(name, value, kind) for value in values))
+
+    def deliver(self, run_id: RunId, rank: int, *lines: str) -> None:
+        journal = f"{run_id}~{rank}-1-x"
+        start, data = self._ends.get(journal, 0), "".join(lines).encode()
+        self._ends[journal] = self.journals.append(run_id, journal, start, data)
+
+    def line(self, name: str, value: Any, kind: str = "m") -> str:
+        self._logged_at += 1.0
+        step = [None] if kind == "m" else []
+        return json.dumps([kind, name, value, *step, self._logged_at]) + "\n"
+
+    def end(self, run_id: RunId, status: RunStatus = RunStatus.COMPLETED, **fields: Any) -> RunRecord:
+        return self.stores.runs.move(self.stores.runs.get(run_id), status, **fields)
+
+    def run(self, run_id: RunId) -> RunRecord:
+        return self.stores.runs.get(run_id)
+
+    def decisions(self, run_id: RunId) -> list[RunEvent]:
+        return [event for event in self.stores.runs.events(run_id) if event.kind == "policy"]
+
+    def lines(self, sweep_id: RunId = SWEEP) -> list[str]:
+        """The texts of its log, without their marks and times."""
+        log = self.logs.read(sweep_id, SWEEP_LOG).decode()
+        return [line.partition("][")[2].removesuffix("<END>") for line in log.splitlines()]
+
+    def close(self) -> None:
+        self.stores.close()
+
+
+class Mover:
+    def __init__(self, cancel: Callable[[RunId], None]) -> None:
+        self.cancel = cancel
+
+
+class KilledAfter:
+    """Lets that many writes happen, to whichever of the parts it wraps; then the service is gone."""
+
+    _WRITES = frozenset({"append", "stop", "update", "add_event", "cancel", "add"})
+
+    def __init__(self, writes: int) -> None:
+        self._left = writes
+
+    def __call__(self, part: Any) -> Any:
+        return _Dying(part, self)
+
+    def around(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **named: Any) -> Any:
+            if name in self._WRITES:
+                if self._left == 0:
+                    raise Killed(name)
+                self._left -= 1
+            return method(*arguments, **named)
+
+        return called
+
+
+class _Dying:
+    def __init__(self, part: Any, killed: KilledAfter) -> None:
+        self._part, self._killed = part, killed
+
+    def __getattr__(self, name: str) -> Any:
+        return self._killed.around(name, getattr(self._part, name))
+
+
+def a_sweep(**changes: Any) -> dict[str, Any]:
+    return {
+        "sampling": {"name": "RANDOM", "parameter_space": {"lr": ["uniform", [0, 1]]}, "properties": {"seed": 1}},
+        "policy": BANDIT,
+        "primary_metric": {"name": METRIC, "goal": "maximize"},
+        "max_total_runs": 20,
+        "max_concurrent_runs": 4,
+        "max_duration_minutes": 60,
+    } | changes

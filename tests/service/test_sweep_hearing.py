@@ -1,0 +1,331 @@
+import math
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.services.journals import Delivered, Journals
+from runyard.testing.records import a_run
+from tests.service.sweep_parts import BANDIT, METRIC, SWEEP, Killed, KilledAfter, Yard
+
+_LARGEST = str(10**400)
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    yield yard
+    yard.close()
+
+
+def test_a_child_that_falls_behind_is_stopped_with_the_reason_wherever_users_look(yard: Yard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.log(bad, 0.5)
+    stop = yard.sweep().trials[1].stop
+    assert stop is not None
+    assert (stop.policy, stop.interval, stop.value) == ("Bandit", 1, 0.5)
+    assert yard.stores.trials.list(SWEEP)[1].stop == stop
+    assert yard.canceled == [bad]
+    assert stop.text in yard.run(bad).warnings
+    assert [event.text for event in yard.decisions(bad)] == [stop.text]
+    assert f"CONTROLLER][INFO]{bad} stopped: {stop.text}" in yard.lines()
+    assert not any(f"{good} stopped" in line for line in yard.lines())
+
+
+def test_only_the_child_that_logged_is_judged(yard: Yard) -> None:
+    yard.submit()
+    slow, quick = yard.children(2)
+    yard.log(slow, 0.5)
+    yard.log(quick, 0.9)
+    assert yard.canceled == []
+    yard.log(slow, 0.5)  # nobody else has come to the second interval
+    assert yard.canceled == []
+    yard.log(quick, 0.9)
+    yard.log(slow, 0.5)
+    yard.log(quick, 0.9, 0.9)
+    yard.log(slow, 0.5)
+    assert yard.canceled == [slow]
+    assert [trial.stop.interval for trial in yard.sweep().trials if trial.stop] == [4]
+
+
+def test_each_number_of_a_batch_is_judged_by_itself(yard: Yard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.5, 0.9, 0.9)
+    yard.log(bad, 0.5, 0.5, 0.99)
+    [stop] = [trial.stop for trial in yard.sweep().trials if trial.stop]
+    assert (stop.interval, stop.value) == (2, 0.5)
+
+
+def test_what_was_delivered_twice_is_one_interval(yard: Yard) -> None:
+    yard.submit(policy={"name": "Bandit", "properties": {"slack_factor": 0.1, "evaluation_interval": 2}})
+    good, bad = yard.children(2)
+    yard.log(good, 0.9, 0.9)
+    line = yard.line(METRIC, 0.5).encode()
+    for _ in range(3):
+        yard.journals.append(bad, f"{bad}~0-1-x", 0, line)
+    assert yard.canceled == []
+    yard.journals.append(bad, f"{bad}~0-1-x", len(line), line)
+    assert yard.canceled == [bad]
+
+
+def test_stretches_count_once_in_whichever_order_they_are_heard_of(yard: Yard) -> None:
+    yard.submit()
+    [child] = yard.children(1)
+    told: list[tuple[RunRecord, Delivered]] = []
+    journals = Journals(yard.stores.runs, yard.stores.metrics, yard.clock, lambda *heard: told.append(heard))
+    lines = [yard.line(METRIC, value).encode() for value in (0.1, 0.2, 0.3)]
+    for place in range(3):
+        journals.append(child, f"{child}~0-1-x", len(b"".join(lines[:place])), lines[place])
+    first, second, third = told
+    for heard in (second, first, second, third, third, first):  # several threads, and one that asked again
+        yard.live.heard(*heard)
+    yard.sweep().note_ended(yard.end(child))
+    assert f"CONTROLLER][INFO]{child} ended: Completed, best 0.3 of 3." in yard.lines()
+
+
+def test_the_lowest_rank_that_logs_counts(yard: Yard) -> None:
+    yard.submit()
+    good, other = yard.children(2)
+    yard.log(good, 0.9)
+    yard.log(other, 0.95, rank=3)
+    yard.log(other, 0.2, rank=4)
+    assert yard.canceled == []
+    yard.log(other, 0.96, rank=3)
+    yard.log(good, 0.9)
+    yard.log(other, 0.1, 0.1, 0.1, rank=1)  # its first two intervals were judged by what rank 3 had logged
+    assert yard.canceled == []
+    yard.log(good, 0.9, 0.9)
+    yard.log(other, 0.1, rank=1)
+    assert yard.canceled == [other]
+    [stop] = [trial.stop for trial in yard.sweep().trials if trial.stop]
+    assert (stop.interval, stop.value) == (4, 0.1)
+    assert yard.sweep().best is not None
+    assert yard.sweep().best.run_id == good
+
+
+def test_nan_and_infinity_are_intervals_that_improve_nothing(yard: Yard) -> None:
+    yard.submit(primary_metric={"name": METRIC, "goal": "minimize"})
+    good, other, lost = yard.children(3)
+    yard.log(good, 1.0, 1.0)
+    yard.log(other, 1.0, -math.inf)
+    assert yard.canceled == []
+    yard.log(lost, math.nan)
+    assert yard.canceled == [lost]
+    [stop] = [trial.stop for trial in yard.sweep().trials if trial.stop]
+    assert (stop.interval, stop.value) == (1, None)
+    assert [best.run_id for best in [yard.sweep().best] if best] == [good]
+
+
+@pytest.mark.parametrize("value", ["0.9", None, True])
+def test_what_is_no_number_is_no_interval_and_is_said_once(yard: Yard, value: object) -> None:
+    yard.submit()
+    good, other = yard.children(2)
+    yard.log(good, 0.9)
+    for _ in range(3):
+        yard.log(other, value)
+    yard.restart()
+    yard.log(other, value)
+    assert yard.canceled == []
+    [warning] = yard.run(other).warnings
+    assert METRIC in warning
+    assert repr(value) in warning
+    assert len([line for line in yard.lines() if f"{other} logs no number" in line]) == 1
+    yard.log(other, 0.1)
+    assert [trial.stop.interval for trial in yard.sweep().trials if trial.stop] == [1]
+
+
+def test_a_table_of_the_metrics_name_is_no_number(yard: Yard) -> None:
+    yard.submit()
+    [child] = yard.children(1)
+    yard.log(child, {"a": [1]}, kind="t")
+    [warning] = yard.run(child).warnings
+    assert "table" in warning
+
+
+def test_who_has_ended_or_is_being_canceled_is_not_judged(yard: Yard) -> None:
+    yard.submit()
+    good, ended, asked = yard.children(3)
+    yard.log(good, 0.9)
+    yard.end(ended)
+    yard.log(ended, 0.1)
+    yard.end(asked, RunStatus.CANCEL_REQUESTED)
+    yard.log(asked, 0.1)
+    assert yard.canceled == []
+    assert [trial.stop for trial in yard.sweep().trials] == [None, None, None]
+
+
+def test_the_numbers_of_those_that_have_ended_count_on(yard: Yard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.sweep().note_ended(yard.end(good))
+    yard.log(bad, 0.1)
+    assert yard.canceled == [bad]
+
+
+def test_nobody_is_judged_while_the_sweep_comes_to_its_end(yard: Yard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.sweep().stop_judging()
+    yard.log(bad, 0.1)
+    yard.end(SWEEP, RunStatus.CANCEL_REQUESTED)
+    yard.restart()
+    yard.log(bad, 0.1)
+    assert yard.canceled == []
+
+
+def test_a_bayesian_sweep_says_that_it_ignores_its_policy_once(yard: Yard) -> None:
+    sampling = {"name": "BayesianOptimization", "parameter_space": {"lr": ["uniform", [0, 1]]}, "properties": {}}
+    yard.submit(sampling=sampling)
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.log(bad, 0.1)
+    yard.restart()
+    yard.sweep()
+    assert yard.canceled == []
+    [warning] = yard.run(SWEEP).warnings
+    assert [line for line in yard.lines() if warning in line] == [f"CONTROLLER][INFO]{warning}"]
+
+
+def test_the_best_so_far_is_said_when_it_changes(yard: Yard) -> None:
+    yard.submit(policy=None)
+    first, second = yard.children(2)
+    yard.log(first, 0.1, 0.3, 0.2)
+    yard.log(second, 0.3)
+    yard.log(second, 0.4)
+    said = [line.partition("INFO]")[2] for line in yard.lines() if "so far" in line]
+    assert said == [
+        f"{first} leads: the best accuracy so far is 0.3.",
+        f"{second} leads: the best accuracy so far is 0.4.",
+    ]
+
+
+def test_runs_beside_a_sweep_are_not_heard(yard: Yard) -> None:
+    yard.submit()
+    [child] = yard.children(1)
+    yard.log(child, 0.9)
+    yard.stores.runs.create(a_run("x"))
+    for stranger, parent in [("HD_1_0_1", child), ("HD_1_7", SWEEP), ("HD_1_00", SWEEP), ("x_0", "x")]:
+        yard.stores.runs.create(a_run(stranger, RunStatus.RUNNING, parent_id=RunId(parent)))
+        yard.log(RunId(stranger), 0.1)
+    assert yard.canceled == []
+    assert [best.value for best in [yard.sweep().best] if best] == [0.9]
+
+
+def test_two_threads_that_log_at_once_are_both_heard(yard: Yard) -> None:
+    yard.submit(policy={"name": "Bandit", "properties": {"slack_amount": 0.5}})
+    children = yard.children(4)
+    lines = {child: [yard.line(METRIC, 0.6 + place / 1000) for place in range(10)] for child in children}
+    threads = [
+        threading.Thread(target=lambda child=child: [yard.deliver(child, 0, line) for line in lines[child]])
+        for child in children
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for child in children:
+        yard.sweep().note_ended(yard.end(child))
+    ends = [line for line in yard.lines() if " ended: " in line]
+    assert [line.partition(", ")[2] for line in ends] == ["best 0.609 of 10."] * 4
+    assert yard.canceled == []
+
+
+def test_a_decision_takes_milliseconds(yard: Yard) -> None:
+    yard.submit(policy={"name": "MedianStopping", "properties": {}}, max_total_runs=40)
+    children = yard.children(40)
+    for place, child in enumerate(children[:-20]):
+        yard.log(child, 0.5 + place / 1000)
+    took = []
+    for child in children[-20:]:
+        began = time.perf_counter()
+        yard.log(child, 0.1)
+        took.append(time.perf_counter() - began)
+    assert yard.canceled == children[-20:]
+    assert sorted(took)[18] < 0.3
+
+
+@pytest.mark.parametrize("writes", range(8))
+def test_a_decision_is_carried_out_whenever_the_service_is_killed(yard: Yard, writes: int) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.restart(KilledAfter(writes))
+    line = yard.line(METRIC, 0.1)
+    try:
+        yard.deliver(bad, 0, line)
+        is_killed = False
+    except Killed:
+        is_killed = True
+    assert is_killed == (writes < 6), "points, decision, warning, event, line, cancel"
+    yard.restart()
+    yard.sweep()
+    yard.deliver(bad, 0, line)  # its supervisor was not answered
+    [stop] = [trial.stop for trial in yard.stores.trials.list(SWEEP) if trial.stop]
+    assert (stop.interval, stop.value) == (1, 0.1)
+    assert [event.text for event in yard.decisions(bad)] == [stop.text] == list(yard.run(bad).warnings)
+    assert any(f"{bad} stopped: {stop.text}" in line for line in yard.lines())
+    assert yard.canceled == [bad]
+    assert yard.run(bad).status is RunStatus.CANCEL_REQUESTED
+
+
+def test_loading_anew_stops_nobody_whom_later_numbers_would_have_stopped(yard: Yard) -> None:
+    yard.submit()
+    slow, quick = yard.children(2)
+    yard.log(slow, 0.5)
+    yard.log(quick, 0.9)
+    for _ in range(2):
+        yard.restart()
+        assert yard.sweep().trials[0].stop is None
+    assert yard.canceled == []
+
+
+def test_what_was_heard_goes_on_after_a_restart(yard: Yard) -> None:
+    yard.submit(policy={"name": "Bandit", "properties": {"slack_factor": 0.1, "evaluation_interval": 3}})
+    good, bad = yard.children(2)
+    yard.log(good, 0.9, 0.9, 0.9)
+    yard.log(bad, 0.5, 0.5)
+    yard.restart()
+    yard.log(bad, 0.5)
+    assert yard.canceled == [bad]
+    assert [trial.stop.interval for trial in yard.sweep().trials if trial.stop] == [3]
+
+
+def test_a_fault_of_the_judgement_costs_no_journal_and_is_mended(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    stop = yard.stores.trials.stop
+    monkeypatch.setattr(yard.stores.trials, "stop", lambda *_: 1 / 0)
+    yard.log(bad, 0.1)
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    assert yard.stores.metrics.summaries([bad])[bad][0].count == 1
+    monkeypatch.setattr(yard.stores.trials, "stop", stop)
+    yard.sweep()
+    assert yard.canceled == [bad]
+
+
+def test_the_policy_of_a_number_beyond_any_float_is_not_asked(yard: Yard) -> None:
+    yard.submit()
+    good, other = yard.children(2)
+    yard.log(good, 0.9)
+    yard.deliver(other, 0, f'["m","{METRIC}",{_LARGEST},null,5.0]\n')
+    assert yard.canceled == []
+
+
+def test_the_policy_of_a_default_sweep_stops_nobody(yard: Yard) -> None:
+    yard.submit(policy={"name": "Default", "properties": {}})
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    yard.log(bad, 0.1)
+    assert yard.canceled == []
+    assert BANDIT["name"] not in "".join(yard.lines())
