@@ -62,6 +62,8 @@ def test_the_golden_surface_holds_every_class_that_the_sdk_promises():
         "azureml.tensorboard.Tensorboard", "azureml.core.Webservice", "azureml.core.webservice.AciWebservice",
         "azureml.core.webservice.AksWebservice", "azureml.core.webservice.LocalWebservice",
         "azureml.core.model.InferenceConfig", "azureml.core.model.ModelPackage", "azureml.core.compute.AksCompute",
-        "azureml.core.Image",
+        "azureml.core.Image", "azureml.train.hyperdrive.HyperDriveConfig", "azureml.train.hyperdrive.HyperDriveRun",
+        "azureml.train.hyperdrive.HyperDriveRunConfig", "azureml.train.hyperdrive.BayesianParameterSampling",
+        "azureml.train.hyperdrive.TruncationSelectionPolicy", "azureml.train.hyperdrive.PrimaryMetricGoal",
     }  # fmt: skip
     assert promised <= set(CLASSES)
