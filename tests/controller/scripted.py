@@ -9,6 +9,7 @@ from typing import Any
 from runyard.blobs.logs import FileLogStore
 from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
+from runyard.controller.sweeps.sweeps import SweepSurroundings
 from runyard.engines.local_pool import LocalPool
 from runyard.environments.uv import UvEnvironments
 from runyard.errors import EngineError, RunyardError
@@ -16,7 +17,11 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.plan import LaunchPlan
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
 from runyard.ports.engine import Capabilities, Observed, PartPhase, Site, Ticket, ticket_for
+from runyard.services.attempt_fence import AttemptFence
+from runyard.services.notifier import Notifier
+from runyard.services.notifying import NotifyingRunStore
 from runyard.services.places import Places
+from runyard.services.sweeps.live import LiveSweeps
 from runyard.services.tokens import Tokens
 from runyard.stores.sql import Stores
 from runyard.testing.clock import FakeClock
@@ -115,7 +120,19 @@ class Stage:
             environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
             outputs=self.outputs,
         )
-        self.controller = Controller(self.stores.runs, self.logs, self.stores.parts, self.clock, around)
+        notifier = Notifier()
+        runs = NotifyingRunStore(self.stores.runs, notifier, AttemptFence(self.stores.runs))
+        self.live = LiveSweeps(
+            runs,
+            self.stores.metrics,
+            self.stores.trials,
+            self.logs,
+            self.clock,
+            lambda run: self.controller.cancel(run),
+        )
+        sweeping = SweepSurroundings(self.stores.trials, self.stores.metrics, self.live, most_unmanaged=2)
+        self.controller = Controller(runs, self.logs, self.stores.parts, self.clock, around, sweeping)
+        notifier.on_end(self.controller.heard_end)
 
     def cluster(self, name: str = "gang", **body: Any) -> None:
         self.stores.assets.add("vision", AssetKind.COMPUTE, name, {"max_nodes": 4, **body}, {})

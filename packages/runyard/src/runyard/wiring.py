@@ -53,6 +53,8 @@ from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
 from runyard.services.snapshots import Snapshots
 from runyard.services.submission import Submissions
+from runyard.services.sweeps.listing import SweepListing
+from runyard.services.sweeps.view import SweepViews
 from runyard.services.upkeep import Cache, Upkeep
 from runyard.services.web_services.model_lineage import ModelLineages
 from runyard.services.workspaces import Workspaces
@@ -60,6 +62,7 @@ from runyard.serving.host import LocalServiceHost
 from runyard.settings import Settings
 from runyard.transfers import BlockCache, cache_limit
 from runyard.wiring_environments import EnvironmentServices, build_environments
+from runyard.wiring_sweeps import Sweeping, build_sweeping
 from runyard.wiring_web_services import Serving, build_serving
 
 if TYPE_CHECKING:
@@ -98,9 +101,11 @@ def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable
     workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
     data = build_data(base, workspaces)
     environments = build_environments(base, workspaces, data.vault)
-    controller = build_controller(base, places, data.outputs, environments)
+    sweeping = build_sweeping(base, data.lineage, lambda run_id: controller.cancel(run_id))
+    controller = build_controller(base, places, data.outputs, environments, sweeping)
+    base.notifier.on_end(controller.heard_end)
     serving = build_serving(base, workspaces, data.vault, LocalServiceHost(settings.home), environments)
-    services = build_services(base, places, controller, workspaces, data, serving, environments)
+    services = build_services(base, places, controller, workspaces, data, serving, environments, sweeping)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
@@ -108,7 +113,7 @@ def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable
 
 
 def build_controller(
-    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices
+    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices, sweeping: Sweeping
 ) -> Controller:
     home = base.settings.home
     kept = Environments(base.runs, base.stores.assets, base.blobs, base.clock)
@@ -130,7 +135,7 @@ def build_controller(
     )
     journals = Journals(base.runs, base.stores.metrics, base.clock)
     abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
-    return Controller(base.runs, base.logs, base.stores.parts, base.clock, around, abandoned.look)
+    return Controller(base.runs, base.logs, base.stores.parts, base.clock, around, sweeping.around, abandoned.look)
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,7 @@ def build_services(
     data: Data,
     serving: Serving,
     made: EnvironmentServices,
+    sweeping: Sweeping,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = home / "attempts"
@@ -197,7 +203,7 @@ def build_services(
     packages = _packages(base, workspaces, serving, made)
     assets = Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover, serving, made))
     submissions = Submissions(
-        workspaces, base.runs, stores.assets, snapshots, data.lineage, made.of_runs, places, mover, clock
+        workspaces, base.runs, stores.assets, snapshots, sweeping.inputs, made.of_runs, places, mover, clock
     )
     return Services(
         workspaces=workspaces,
@@ -210,7 +216,9 @@ def build_services(
         attempt_packages=AttemptPackages(base.runs, made.packages, made.logins),
         runs=runs,
         ranks=ranks,
-        journals=Journals(base.runs, stores.metrics, clock),
+        sweeps=SweepListing(base.runs, stores.trials),
+        sweep_views=SweepViews(SweepListing(base.runs, stores.trials), base.runs, stores.metrics),
+        journals=Journals(base.runs, stores.metrics, clock, sweeping.live.heard),
         metrics=metrics,
         logs=logs,
         files=files,

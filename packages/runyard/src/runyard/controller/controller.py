@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +16,10 @@ from runyard.controller.recovery import Recovery
 from runyard.controller.reports import Reports, wished_end
 from runyard.controller.starting import Starting
 from runyard.controller.stopping import Stopping
+from runyard.controller.sweeps.sweeps import ChildMover, Sweeps, SweepSurroundings
 from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
+from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import PartStore, RunStore
@@ -25,7 +27,7 @@ from runyard.services.places import UNMANAGED_TARGETS
 
 _S = RunStatus
 _WAITING = frozenset({_S.NOT_STARTED, _S.QUEUED})
-_SWEEP_SECONDS = 2.0
+_LOOK_SECONDS = 2.0
 
 
 class Controller:
@@ -42,15 +44,20 @@ class Controller:
         parts: PartStore,
         clock: Clock,
         around: Surroundings,
+        sweeping: SweepSurroundings,
         look_around: Callable[[], None] = lambda: None,
     ) -> None:
         self._runs, self._places, self._look_around = runs, around.places, look_around
-        self._stopping = Stopping(around.places)
+        self._stopping = Stopping(around.places, runs)
         gathered = Parts(parts, logs, self._stopping, clock)
         self._reports = Reports(runs, logs, around.places, gathered, GangOutputs(around.outputs), clock)
         launching = Launching(around)
         self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail, self.wake)
-        self._queues = Queues(runs, around.places, self._starting.start, self._reports.fail_for_user)
+        mover = ChildMover(self._advance_all, self.cancel, self.wake)
+        self._sweeps = Sweeps(runs, logs, clock, sweeping, mover)
+        self._queues = Queues(
+            runs, around.places, self._starting.start, self._reports.fail_for_user, self._sweeps.let_children_start
+        )
         self._recovery = Recovery(runs, around.places, gathered, self._starting, self._reports, self.advance)
         self._woken: queue.SimpleQueue[RunId | None] = queue.SimpleQueue()
         self._is_stopping = False
@@ -73,6 +80,11 @@ class Controller:
             run = self._runs.get(run_id)
             if run.status.is_terminal:
                 return
+            if run.type == SWEEP_TYPE:
+                with contextlib.suppress(Conflict):
+                    self._call_off(run, end_as)
+                    return
+                continue
             is_waiting = run.status in _WAITING or (run.status is _S.PREPARING and not run.ticket)
             with contextlib.suppress(Conflict):
                 if run.status is not _S.CANCEL_REQUESTED and not (is_waiting and end_as is _S.CANCELED):
@@ -82,6 +94,10 @@ class Controller:
                 else:
                     self._stopping.cancel(run)
                 return
+
+    def heard_end(self, run: RunRecord) -> None:
+        """Of any run that has ended, from any thread: the sweep that it belongs to goes on."""
+        self._sweeps.heard_end(run)
 
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:
         taken = self._reports.take(attempt_id, body)
@@ -100,6 +116,14 @@ class Controller:
             "roster": decision.roster,
         }
 
+    def _call_off(self, sweep: RunRecord, end_as: RunStatus) -> None:
+        """Its children, of which there may be thousands, are canceled by our own thread."""
+        if sweep.status is not _S.CANCEL_REQUESTED:
+            self._runs.move(
+                sweep, _S.CANCEL_REQUESTED, exit_facts=wished_end(sweep, end_as), message="Its children are canceled."
+            )
+        self.wake(sweep.id)
+
     def _cancel_waiting(self, run: RunRecord) -> None:
         """Nothing of it runs. If it is being started this very moment, its supervisor hears with its first report."""
         ended = self._reports.cancel(run.id)
@@ -108,21 +132,19 @@ class Controller:
         self.wake()
 
     def _work(self) -> None:
-        next_sweep = time.monotonic()
+        next_look = time.monotonic()
         while not self._is_stopping:
-            woken = self._next_woken(next_sweep - time.monotonic())
+            woken = self._next_woken(next_look - time.monotonic())
             if self._is_stopping:
                 return
             try:
-                for run_id in woken:
-                    if run_id is not None:
-                        self.advance(run_id)
-                if time.monotonic() >= next_sweep:
-                    next_sweep = time.monotonic() + _SWEEP_SECONDS
-                    self.sweep()
+                self._advance_all([run_id for run_id in woken if run_id is not None])
+                if time.monotonic() >= next_look:
+                    next_look = time.monotonic() + _LOOK_SECONDS
+                    self.look()
                 elif None in woken:
-                    self._serve(self._started_by_us())
-            except Exception:  # this thread must live on: the next sweep tries again
+                    self._serve(_started_by_us(self._runs.unfinished()))
+            except Exception:  # this thread must live on: the next look tries again
                 traceback.print_exc(file=sys.stderr)
 
     def _next_woken(self, seconds: float) -> Sequence[RunId | None]:
@@ -134,48 +156,74 @@ class Controller:
                 woken[self._woken.get_nowait()] = None
         return list(woken)
 
-    def sweep(self) -> None:
+    def look(self) -> None:
         """Look at every unfinished run and every cluster."""
-        unfinished = self._started_by_us()
-        self._stopping.cancel_untold(unfinished)
-        if self._recovery.look(unfinished):
-            unfinished = self._started_by_us()
-        self._serve(unfinished)
+        unfinished = self._runs.unfinished()
+        if self._sweeps.look(unfinished):
+            unfinished = self._runs.unfinished()
+        started = _started_by_us(unfinished)
+        self._stopping.cancel_untold(started)
+        if self._recovery.look(started):
+            started = _started_by_us(self._runs.unfinished())
+        self._serve(started)
         self._look_around()
 
     def _serve(self, unfinished: Sequence[RunRecord]) -> None:
         """Have waiting runs go on, and clusters the nodes that they should have."""
         self._places.resize({run.id for run in unfinished})
+        waiting: list[RunId] = []
         served: set[tuple[str, str]] = set()
         for run in unfinished:
             has_queue = run.status is _S.QUEUED and run.target not in UNMANAGED_TARGETS
             waits_for_build = run.status is _S.PREPARING and not run.ticket
             if not (run.status in _WAITING or waits_for_build) or (has_queue and (run.workspace, run.target) in served):
                 continue
-            self.advance(run.id)
-            if has_queue:  # all that wait for the cluster were looked at with the first
+            waiting.append(run.id)
+            if has_queue:  # all that wait for the cluster are looked at with the first
                 served.add((run.workspace, run.target))
-
-    def _started_by_us(self) -> Sequence[RunRecord]:
-        """The unfinished runs, but for those whose process is not ours."""
-        return [run for run in self._runs.unfinished() if not run.is_interactive]
+        self._advance_all(waiting)
 
     def advance(self, run_id: RunId) -> None:
         """Take the next step of a run that waits for one."""
-        try:
-            run = self._runs.get(run_id)
-            if run.status.is_terminal:
-                self._end_waiting_for(run_id)
-            if run.is_interactive or run.status not in (_S.NOT_STARTED, _S.PREPARING, _S.QUEUED):
-                return
-            if run.status is _S.NOT_STARTED:
-                run = self._starting.begin(run)
-            elif run.status is _S.PREPARING:
-                run = self._starting.after_preparation(run)
-            if run.status is _S.QUEUED and run.target in UNMANAGED_TARGETS:
-                self._starting.start_unmanaged(run)
-            elif run.status is _S.QUEUED:
+        self._advance_all([run_id])
+
+    def _advance_all(self, run_ids: Sequence[RunId]) -> None:
+        """Each queue that some of them come to is served once."""
+        queued: dict[tuple[str, str], RunRecord] = {}
+        for run_id in run_ids:
+            with self._failing(run_id):
+                run = self._begun(run_id)
+                if run is not None and run.status is _S.QUEUED:
+                    queued.setdefault((run.workspace, run.target), run)
+        for run in queued.values():
+            with self._failing(run.id):
                 self._queues.serve(run)
+
+    def _begun(self, run_id: RunId) -> RunRecord | None:
+        """The run after all steps but that of waiting for nodes; None where there are none to take."""
+        run = self._runs.get(run_id)
+        if run.status.is_terminal:
+            self._end_waiting_for(run_id)
+        if run.type == SWEEP_TYPE:
+            self._sweeps.advance(run_id)
+            return None
+        if run.is_interactive or run.status not in (_S.NOT_STARTED, _S.PREPARING, _S.QUEUED):
+            return None
+        if run.parent_id is not None and not self._sweeps.let_children_start(run.parent_id):
+            return None
+        if run.status is _S.NOT_STARTED:
+            run = self._starting.begin(run)
+        elif run.status is _S.PREPARING:
+            run = self._starting.after_preparation(run)
+        if run.status is _S.QUEUED and run.target in UNMANAGED_TARGETS:
+            run = self._starting.start_unmanaged(run)
+        return run
+
+    @contextlib.contextmanager
+    def _failing(self, run_id: RunId) -> Iterator[None]:
+        """What goes wrong with the run is its end."""
+        try:
+            yield
         except (Conflict, NotFound):
             return  # somebody else moved it, or it was deleted; whoever did wakes us where that matters
         except RunyardError as e:
@@ -192,3 +240,8 @@ class Controller:
         with contextlib.suppress(NotFound):
             self._reports.fail(run_id, code, str(error), **error.facts)
         self.wake()
+
+
+def _started_by_us(unfinished: Sequence[RunRecord]) -> Sequence[RunRecord]:
+    """Those with a process of ours, or to get one."""
+    return [run for run in unfinished if not run.is_interactive and run.type != SWEEP_TYPE]

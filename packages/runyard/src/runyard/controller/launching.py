@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runyard.controller.outputs import CompletesOutputs
-from runyard.controller.restarts import restores_outputs
+from runyard.controller.restarts import outputs_of, restarts_of, restores_outputs
 from runyard.engines.local_pool import slot_of
-from runyard.errors import EnvironmentFailed
+from runyard.errors import EnvironmentFailed, NotFound
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
 from runyard.model.nodes import Gang
@@ -25,6 +25,8 @@ from runyard.ports.stores import AssetStore, FileStore
 from runyard.services.data.data_named import packages_for_tables, planned_data, require_data
 from runyard.services.places import Places
 from runyard.services.tokens import Tokens
+
+OUTPUTS = "outputs/"
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,20 @@ class Launching:
 
     def launch(self, run: RunRecord, gang: Gang) -> None:
         """Have the run started on these nodes, or on this machine as it is. Safe to repeat for the same attempt."""
+        self._take_over_outputs(run)
         site = self._around.places.site_of(run)
         site.engine.submit(plan_run(run, self._resources(run, site, gang)))
+
+    def _take_over_outputs(self, run: RunRecord) -> None:
+        """A run that goes on with another's outputs has them as its own from its first attempt on."""
+        earlier = outputs_of(run)
+        if earlier is None or restarts_of(run):
+            return
+        try:
+            found = self._around.files.list(earlier, OUTPUTS)
+        except NotFound:
+            raise NotFound(f"Run {earlier!r}, with whose outputs this one was to go on, was deleted.") from None
+        self._around.files.put(run.id, found)
 
     def _resources(self, run: RunRecord, site: Site, gang: Gang) -> Resources:
         around, attempt = self._around, attempt_id(run.id, run.attempt)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from runyard.errors import NotFound
 from runyard.model.nodes import Gang
-from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.model.runs import QueuedRun, RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
@@ -18,14 +18,19 @@ class Queues:
         places: Places,
         start: Callable[[RunRecord, Gang], RunRecord],
         fail: Callable[[RunId, str], object],
+        lets_children_start: Callable[[RunId], bool],
     ) -> None:
         self._runs, self._places, self._start, self._fail = runs, places, start, fail
+        self._lets_children_start = lets_children_start
 
     def serve(self, run: RunRecord) -> None:
         """A run takes its nodes only when all before it on the cluster have theirs."""
-        queue = self._queue_of(run)
+        queue = self._wanted(self._runs.queue(run.workspace, run.target))
         while queue:
-            waiting = queue[0]
+            waiting = self._runs.get(queue[0].id)
+            if waiting.status is not RunStatus.QUEUED:  # canceled this very moment
+                queue = queue[1:]
+                continue
             gang = self._places.hold(waiting)
             if gang.nodes:
                 self._start(waiting, gang)
@@ -38,11 +43,13 @@ class Queues:
         for ahead, behind in itertools.pairwise(queue):  # they wait for it as much as for nodes
             self._say(behind, f"Waiting for nodes of '{run.target}' behind run {ahead.id}.")
 
-    def _queue_of(self, run: RunRecord) -> Sequence[RunRecord]:
-        wanted = (run.workspace, run.target, RunStatus.QUEUED)
-        return [one for one in self._runs.unfinished() if (one.workspace, one.target, one.status) == wanted]
+    def _wanted(self, queue: Sequence[QueuedRun]) -> Sequence[QueuedRun]:
+        """Without those whose parent lets none of its children start any more."""
+        parents = {run.parent_id for run in queue if run.parent_id is not None}
+        over = {parent_id for parent_id in parents if not self._lets_children_start(parent_id)}
+        return [run for run in queue if run.parent_id not in over]
 
-    def _say(self, run: RunRecord, message: str) -> None:
+    def _say(self, run: RunRecord | QueuedRun, message: str) -> None:
         if run.message != message:
             with contextlib.suppress(NotFound):
                 self._runs.update(run.id, message=message)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runyard.model.runs import RunRecord, RunStatus
+from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.planning.attempts import max_attempts_of
 from runyard.services.logs import LOG_STARTS
 
@@ -52,8 +52,14 @@ def restarts_of(run: RunRecord) -> Mapping[str, int]:
 
 
 def restores_outputs(run: RunRecord) -> bool:
-    """Whether its next attempt goes on from what the one before left in outputs/."""
-    return restarts_of(run).get(_LOST_NODE, 0) > 0
+    """Whether its next attempt goes on from what the one before, or another run, left in outputs/."""
+    return restarts_of(run).get(_LOST_NODE, 0) > 0 or outputs_of(run) is not None
+
+
+def outputs_of(run: RunRecord) -> RunId | None:
+    """The run whose outputs/ it begins with."""
+    found: RunId | None = (run.definition.get("runyard") or {}).get("outputs_of")
+    return found
 
 
 def kept_facts(run: RunRecord) -> dict[str, Any]:

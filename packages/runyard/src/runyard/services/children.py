@@ -1,25 +1,30 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
 from runyard.errors import Conflict
 from runyard.model.runs import RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.stores import RunStore
 
 
-def children_of(runs: RunStore, parent: RunRecord) -> list[RunRecord]:
-    """The direct children, newest first."""
+def children_of(runs: RunStore, parent: RunRecord, status: Sequence[RunStatus] = ()) -> list[RunRecord]:
+    """The direct children, newest first: all, or those with one of these statuses."""
+    query = RunQuery(parent.workspace, parent_id=parent.id, include_children=True, status=status, limit=500)
     found: list[RunRecord] = []
-    before: int | None = None
-    while page := runs.list(
-        RunQuery(parent.workspace, parent_id=parent.id, include_children=True, before=before, limit=500)
-    ):
+    while page := runs.list(query):
         found.extend(page)
-        before = page[-1].sequence
+        query = replace(query, before=page[-1].sequence)
     return found
 
 
-def descendants_of(runs: RunStore, ancestor: RunRecord) -> list[RunRecord]:
-    """Children, their children and so on, each after its parent."""
+def descendants_of(runs: RunStore, ancestor: RunRecord, *, enters_sweeps: bool = True) -> list[RunRecord]:
+    """Children, their children and so on, each after its parent. Of a sweep there may be thousands, which its own end
+    takes along: they can be left out."""
+    if ancestor.type == SWEEP_TYPE and not enters_sweeps:
+        return []
     found: list[RunRecord] = []
     for child in children_of(runs, ancestor):
-        found += [child, *descendants_of(runs, child)]
+        found += [child, *descendants_of(runs, child, enters_sweeps=enters_sweeps)]
     return found
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from runyard.model.runs import RunRecord
 
 
 def end_of(run_id: str) -> str:
@@ -42,6 +44,16 @@ class Notifier:
         self._lock = threading.Lock()
         self._followers: dict[str, set[Subscription]] = {}
         self._stopping = False
+        self._at_ends: list[Callable[[RunRecord], None]] = []
+
+    def on_end(self, tell: Callable[[RunRecord], None]) -> None:
+        """Have `tell` called with every run that ends, in the thread that ended it: it must return at once."""
+        self._at_ends.append(tell)
+
+    def ended(self, run: RunRecord) -> None:
+        self.changed(end_of(run.id))
+        for tell in self._at_ends:
+            tell(run)
 
     @contextmanager
     def following(self, run_id: str) -> Iterator[Subscription]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.runs import QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
 from runyard.services.attempt_fence import AttemptFence
@@ -28,7 +28,7 @@ class NotifyingRunStore:
         self._fence.note(moved)
         self._notifier.changed(seen.id)
         if to.is_terminal:
-            self._notifier.changed(end_of(seen.id))
+            self._notifier.ended(moved)
         return moved
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
@@ -42,6 +42,9 @@ class NotifyingRunStore:
 
     def unfinished(self) -> Sequence[RunRecord]:
         return self._inner.unfinished()
+
+    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
+        return self._inner.queue(workspace, target)
 
     def add_event(self, run_id: RunId, event: RunEvent) -> None:
         self._inner.add_event(run_id, event)

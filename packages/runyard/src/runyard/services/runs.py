@@ -7,6 +7,7 @@ from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.metrics import MetricSummary
 from runyard.model.names import check_text
 from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
@@ -79,12 +80,12 @@ class Runs:
         raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
 
     def cancel(self, run_id: RunId) -> RunRecord:
-        """Begin to stop it and the runs that came from it; quiet when it has ended."""
+        """Begin to stop it and the runs that came from it; quiet when it has ended. Those of a sweep go with it."""
         seen = self._runs.get(run_id)
         if seen.status.is_terminal:
             return seen
         self._cancel_one(seen)
-        for below in descendants_of(self._runs, seen):
+        for below in descendants_of(self._runs, seen, enters_sweeps=False):
             self._cancel_one(below)
         return self._runs.get(run_id)
 
@@ -94,6 +95,7 @@ class Runs:
             run = self._runs.get(run_id)
         except NotFound:
             return
+        self._require_no_trial(run)
         doomed = [run, *descendants_of(self._runs, run)]
         for one in doomed:
             if not one.status.is_terminal:
@@ -111,6 +113,18 @@ class Runs:
         while found := self._runs.list(RunQuery(workspace, experiment=experiment, include_children=True)):
             for run in found:
                 self.delete(run.id)
+
+    def _require_no_trial(self, run: RunRecord) -> None:
+        """A sweep that goes on would miss its child, and make it once more."""
+        try:
+            parent = self._runs.get(run.parent_id) if run.parent_id else None
+        except NotFound:
+            return
+        if parent is not None and parent.type == SWEEP_TYPE and not parent.status.is_terminal:
+            raise Conflict(
+                f"Run {run.id!r} is a child of the sweep {parent.id!r}, which is still going on.",
+                hint="Wait for the end of the sweep, or cancel it, first.",
+            )
 
     def _cancel_one(self, run: RunRecord) -> None:
         if run.status.is_terminal:

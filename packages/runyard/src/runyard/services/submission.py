@@ -12,12 +12,13 @@ from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data.data_named import planned_data, require_data, require_dataset
-from runyard.services.data.lineage import Lineage
 from runyard.services.data.outputs import registration_of
 from runyard.services.definition import check_nodes, check_script, target_of
+from runyard.services.direct_inputs import DirectInputs
 from runyard.services.places import UNMANAGED_TARGETS, Places
 from runyard.services.run_environments import RunEnvironments
 from runyard.services.snapshots import Snapshots
+from runyard.services.sweeps.asked import AskedSweeps
 from runyard.services.workspaces import Workspaces
 
 SNAPSHOT_PROPERTY = "ContentSnapshotId"
@@ -49,7 +50,7 @@ class Submissions:
         runs: RunStore,
         assets: AssetStore,
         snapshots: Snapshots,
-        lineage: Lineage,
+        inputs: DirectInputs,
         environments: RunEnvironments,
         places: Places,
         mover: RunMover,
@@ -57,7 +58,8 @@ class Submissions:
     ) -> None:
         self._workspaces, self._runs, self._assets, self._places = workspaces, runs, assets, places
         self._environments = environments
-        self._snapshots, self._lineage, self._mover, self._clock = snapshots, lineage, mover, clock
+        self._snapshots, self._inputs, self._mover, self._clock = snapshots, inputs, mover, clock
+        self._sweeps = AskedSweeps(runs)
 
     def submit(self, workspace: str, experiment: str, asked: Submission) -> RunRecord:
         """Store the run and have it started. Idempotent by `run_id`: a second ask answers with the run as it is."""
@@ -77,7 +79,7 @@ class Submissions:
             return self._find(run_id, workspace, experiment) or self._runs.get(run_id)
         if warnings:
             created = self._runs.update(run_id, warnings=tuple(warnings))
-        self._record_direct_inputs(created)
+        self._inputs.record(created)
         if not asked.is_interactive:
             self._mover.wake(run_id)
         return created
@@ -112,6 +114,7 @@ class Submissions:
         return run
 
     def _checked(self, workspace: str, asked: Submission) -> tuple[Snapshot | None, list[str]]:
+        self._sweeps.check(workspace, asked.run_id, asked.type, asked.definition, interactive=asked.is_interactive)
         if not asked.is_interactive:
             self._check_target(workspace, asked.definition)
         snapshot, warnings = None, list[str]()
@@ -130,17 +133,6 @@ class Submissions:
             require_dataset(self._assets, workspace, name, dataset_id)
         for name in output_mechanisms(asked.definition):
             registration_of(asked.definition, name)
-
-    def _record_direct_inputs(self, run: RunRecord) -> None:
-        """The others are recorded when they are brought."""
-        self._lineage.read(
-            run.id,
-            {
-                name: (self._assets.get_by_id(run.workspace, AssetKind.DATASET, dataset_id), "Direct")
-                for name, (dataset_id, mode) in dataset_inputs(run.definition).items()
-                if mode == "direct"
-            },
-        )
 
     def _check_target(self, workspace: str, definition: Mapping[str, Any]) -> None:
         target = target_of(definition)
@@ -199,6 +191,7 @@ class Submissions:
             raise InvalidArgument(
                 f"The parent run {parent.id!r} is in workspace {parent.workspace!r}, not in {workspace!r}."
             )
+        self._sweeps.check_parent(parent)
         if not asked.is_interactive and parent.status in CANCELED:
             raise Conflict(f"The parent run {parent.id!r} was canceled, and its children with it.")
         return parent

@@ -1,0 +1,79 @@
+from collections import Counter
+from typing import Any
+
+from runyard.controller.reports import wish_of
+from runyard.controller.sweeps.calling_off import TIME_OVER
+from runyard.controller.sweeps.ending import Best, End, Outcome, end_of_sweep
+from runyard.errors import Conflict
+from runyard.model.runs import RunRecord, RunStatus
+from runyard.model.sweeps import SweepSpec
+from runyard.ports.blobs import LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.services.children import children_of
+from runyard.services.sweeps.live_sweep import LiveSweep
+from runyard.tuning.samplers import most_trials
+
+_MOST_TRIES = 20
+_ASKED_AT_ONCE = 500
+
+
+class Finishing:
+    """Ends sweeps of which no child goes on any more."""
+
+    def __init__(self, runs: RunStore, trials: TrialStore, metrics: MetricStore, logs: LogStore, clock: Clock) -> None:
+        self._runs, self._trials, self._metrics, self._logs, self._clock = runs, trials, metrics, logs, clock
+
+    def end_of(self, run: RunRecord, live: LiveSweep, *, is_time_over: bool) -> End:
+        """How it is to end. The same at each call, since nothing changes any more."""
+        spec, children = live.spec, children_of(self._runs, run)
+        canceled = {child.id for child in children if child.status is RunStatus.CANCELED}
+        is_canceled = run.status is RunStatus.CANCEL_REQUESTED
+        best = self._best(run, spec)
+        return end_of_sweep(
+            Outcome(
+                metric=spec.metric,
+                children=children,
+                stopped=frozenset(canceled & {trial.child_id for trial in live.trials if trial.stop}),
+                best=best,
+                logged={} if best else self._logged(children),
+                wished=wish_of(run) if is_canceled else None,
+                left_out=max(0, most_trials(spec) - len(children)) if is_time_over and not is_canceled else 0,
+                cut_off=frozenset(canceled & {child.id for child in children if TIME_OVER in child.warnings}),
+                minutes=spec.max_duration_minutes,
+            )
+        )
+
+    def store(self, run: RunRecord, end: End) -> RunRecord:
+        """Raises Conflict where somebody has moved the sweep since `run`."""
+        self._logs.seal(run.id)
+        for _ in range(_MOST_TRIES):
+            changes: dict[str, Any] = {
+                "message": "",
+                "warnings": tuple(text for text in end.warnings if text not in run.warnings),
+                "properties": {name: value for name, value in end.properties.items() if name not in run.properties},
+            }
+            if end.error is not None:
+                changes["error"] = {**end.error, "time": self._clock.now().isoformat().replace("+00:00", "Z")}
+            try:
+                return self._runs.move(run, end.status, **changes)
+            except Conflict:
+                now = self._runs.get(run.id)
+                if now.status is not run.status:
+                    raise
+                run = now  # only annotated
+        raise Conflict(f"Run {run.id} is being changed by others all the time.")
+
+    def _best(self, run: RunRecord, spec: SweepSpec) -> Best | None:
+        for trial in self._trials.ranked([run.id], spec.metric, spec.goal, limit=1):
+            return None if trial.best is None else Best(trial.run_id, trial.best)
+        return None
+
+    def _logged(self, children: list[RunRecord]) -> Counter[str]:
+        """In how many of them each metric was logged."""
+        counts: Counter[str] = Counter()
+        for start in range(0, len(children), _ASKED_AT_ONCE):
+            asked = [child.id for child in children[start : start + _ASKED_AT_ONCE]]
+            for summaries in self._metrics.summaries(asked).values():
+                counts.update({summary.name for summary in summaries})
+        return counts

@@ -1,0 +1,231 @@
+import contextlib
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from runyard.controller.sweeps.calling_off import TIME_OVER, CallingOff
+from runyard.controller.sweeps.finishing import Finishing
+from runyard.controller.sweeps.trial_runs import run_of_trial
+from runyard.controller.sweeps.underway import Underway
+from runyard.errors import AlreadyExists, Conflict, NotFound
+from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.model.sweeps import SWEEP_TYPE, SweepSpec, Trial
+from runyard.ports.blobs import LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.services.children import children_of
+from runyard.services.places import UNMANAGED_TARGETS
+from runyard.services.sweeps.live import LiveSweeps
+from runyard.services.sweeps.sweep_log import Source
+
+_S = RunStatus
+_MOST_SAID = 1000
+_TROUBLE = "The sweep cannot go on at the moment, which is tried again and again:"
+_QUICK_SAMPLINGS = frozenset({"RANDOM", "GRID"})
+_MADE_IN_ONE_GO = 25
+"""So many children are made before others get the controller's attention."""
+
+
+@dataclass(frozen=True)
+class SweepSurroundings:
+    """What sweeps need around them."""
+
+    trials: TrialStore
+    metrics: MetricStore
+    live: LiveSweeps
+    note_inputs: Callable[[RunRecord], None] = lambda run: None
+    """Told of each child that is made."""
+    most_unmanaged: int = 1
+    """How many children at a time a target takes that has no nodes to wait for."""
+
+
+@dataclass(frozen=True)
+class ChildMover:
+    """What the controller does for a sweep's children, and for the sweep."""
+
+    advance: Callable[[Sequence[RunId]], None]
+    cancel: Callable[[RunId], None]
+    wake: Callable[[RunId], None]
+
+
+class Sweeps:
+    """Moves sweeps on by their children. Of one sweep only the controller's thread takes a step.
+
+    The rows tell all: which trials there are, which of them have a run, which runs have ended. What is kept here is
+    made from them at the first look, so a service that was killed anywhere goes on where it was.
+    """
+
+    def __init__(
+        self, runs: RunStore, logs: LogStore, clock: Clock, around: SweepSurroundings, mover: ChildMover
+    ) -> None:
+        self._runs, self._clock, self._around, self._mover = runs, clock, around, mover
+        self._calling_off = CallingOff(runs, mover.cancel)
+        self._finishing = Finishing(runs, around.trials, around.metrics, logs, clock)
+        self._underway: dict[RunId, Underway] = {}
+
+    def heard_end(self, child: RunRecord) -> None:
+        """From any thread, of any run that has ended."""
+        if child.parent_id is None:
+            return
+        underway = self._underway.get(child.parent_id)
+        if underway is not None:
+            underway.heard.append(child)
+            self._mover.wake(child.parent_id)
+
+    def look(self, unfinished: Sequence[RunRecord]) -> bool:
+        """Take the next step of each sweep, whatever was heard of it; whether there is one."""
+        open_runs = {run.id for run in unfinished}
+        sweeps = [run.id for run in unfinished if run.type == SWEEP_TYPE]
+        for sweep_id in sweeps:
+            self._mend(sweep_id, open_runs)
+            if self.advance(sweep_id):
+                self._tell_progress(sweep_id)
+        return bool(sweeps)
+
+    def let_children_start(self, parent_id: RunId) -> bool:
+        """False where that run is a sweep that wants no more of its children to start."""
+        parent = self._find(parent_id)
+        if parent is None or parent.type != SWEEP_TYPE:
+            return True
+        return parent.status is _S.RUNNING and not self._is_time_over(parent)
+
+    def advance(self, sweep_id: RunId) -> bool:
+        """Take the next step of a sweep. False where that went wrong: it is said on it, and tried at the next look."""
+        try:
+            run = self._find(sweep_id)
+            if run is None or run.status.is_terminal:
+                self._forget(sweep_id)
+            else:
+                self._step(run, self._of(run))
+        except Conflict:
+            self._underway.pop(sweep_id, None)  # somebody else changed it: read anew at the next look
+        except Exception as error:  # one sweep's trouble is not that of all other runs
+            traceback.print_exc(file=sys.stderr)
+            self._tell(sweep_id, f"{_TROUBLE} {error}"[:_MOST_SAID])
+            return False
+        return True
+
+    def _step(self, run: RunRecord, underway: Underway) -> None:
+        for child in underway.newly_ended():
+            underway.live.note_ended(child)
+        if run.status is _S.NOT_STARTED:
+            run = self._begin(run, underway)
+        is_time_over = self._is_time_over(run)
+        is_over = run.status is _S.CANCEL_REQUESTED or is_time_over
+        if is_over:
+            self._call_off(run, underway)
+        else:
+            self._fill(run, underway)
+        if not underway.open and (is_over or not underway.has_more):
+            end = self._finishing.end_of(run, underway.live, is_time_over=is_time_over)
+            underway.live.say(Source.CONTROLLER, end.text)
+            self._finishing.store(run, end)
+            self._forget(run.id)
+
+    def _begin(self, run: RunRecord, underway: Underway) -> RunRecord:
+        spec, bound = underway.live.spec, self._most_at_once(run, underway.live.spec)
+        begun = self._runs.move(run, _S.RUNNING, started_at=self._clock.now())
+        underway.live.say(
+            Source.API,
+            f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
+            f"{spec.max_duration_minutes} minutes. Children that fail end nothing but themselves.",
+        )
+        if bound < spec.max_concurrent_runs:
+            underway.live.say(
+                Source.SCHEDULER,
+                f"max_concurrent_runs is {spec.max_concurrent_runs}, but {run.target!r} has no nodes to wait for: "
+                f"{bound} at a time, one for each CPU.",
+            )
+        return begun
+
+    def _call_off(self, run: RunRecord, underway: Underway) -> None:
+        underway.live.stop_judging()
+        why = "" if run.status is _S.CANCEL_REQUESTED else TIME_OVER
+        if underway.open and self._calling_off.go_on(run, why=why):
+            self._mover.wake(run.id)
+
+    def _fill(self, run: RunRecord, underway: Underway) -> None:
+        """Have as many children as may go on. Of many, others get a turn in between."""
+        spec = underway.live.spec
+        room = self._most_at_once(run, spec) - len(underway.open)
+        now = min(room, _MADE_IN_ONE_GO if spec.sampling in _QUICK_SAMPLINGS else 1)
+        if now <= 0:
+            return
+        trials = underway.next_trials(now)
+        for trial in trials:
+            self._make(run, trial)
+            underway.made(trial)
+        if trials:
+            underway.live.note_scheduled(*trials)
+            self._mover.advance([trial.child_id for trial in trials])
+        if now < room and underway.has_more:
+            self._mover.wake(run.id)
+
+    def _make(self, sweep: RunRecord, trial: Trial) -> None:
+        """Raises AlreadyExists where a run that is no child of the sweep has the child's id."""
+        try:
+            child = self._runs.create(run_of_trial(sweep, trial, self._clock.now()))
+        except AlreadyExists:
+            child = self._runs.get(trial.child_id)
+            if child.parent_id != sweep.id:
+                raise
+        with contextlib.suppress(NotFound):  # a dataset that is gone: the child says so when it is started
+            self._around.note_inputs(child)
+
+    def _most_at_once(self, run: RunRecord, spec: SweepSpec) -> int:
+        most = spec.max_concurrent_runs
+        return min(most, self._around.most_unmanaged) if run.target in UNMANAGED_TARGETS else most
+
+    def _is_time_over(self, run: RunRecord) -> bool:
+        if run.started_at is None:
+            return False
+        minutes = self._around.live.of(run).spec.max_duration_minutes
+        return self._clock.now() - run.started_at >= timedelta(minutes=minutes)
+
+    def _find(self, run_id: RunId) -> RunRecord | None:
+        try:
+            return self._runs.get(run_id)
+        except NotFound:
+            return None
+
+    def _of(self, run: RunRecord) -> Underway:
+        live = self._around.live.of(run)
+        found = self._underway.get(run.id)
+        if found is not None:
+            found.live = live
+            return found
+        # Known before the rows are read, so that no end is missed that comes meanwhile.
+        underway = self._underway[run.id] = Underway(live)
+        try:
+            children = children_of(self._runs, run)
+        except BaseException:
+            del self._underway[run.id]
+            raise
+        underway.open |= {child.id for child in children if not child.status.is_terminal}
+        there = {child.id for child in children}
+        underway.unmade.extend(trial for trial in underway.live.trials if trial.child_id not in there)
+        return underway
+
+    def _mend(self, sweep_id: RunId, open_runs: set[RunId]) -> None:
+        """Ends that nobody was told of."""
+        underway = self._underway.get(sweep_id)
+        for child_id in (underway.open - open_runs) if underway else ():
+            with contextlib.suppress(NotFound):
+                self.heard_end(self._runs.get(child_id))
+
+    def _forget(self, sweep_id: RunId) -> None:
+        self._underway.pop(sweep_id, None)
+        self._around.live.forget(sweep_id)
+
+    def _tell_progress(self, sweep_id: RunId) -> None:
+        underway = self._underway.get(sweep_id)
+        if underway is not None:
+            made = len(underway.live.trials) - len(underway.unmade)
+            self._tell(sweep_id, f"{made} children so far, of which {len(underway.open)} have not ended.")
+
+    def _tell(self, sweep_id: RunId, message: str) -> None:
+        with contextlib.suppress(Exception):  # the disk may be full: then there is nowhere to say it
+            if self._runs.get(sweep_id).message != message:
+                self._runs.update(sweep_id, message=message)

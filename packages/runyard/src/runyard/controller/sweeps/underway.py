@@ -1,0 +1,50 @@
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from runyard.model.runs import RunId, RunRecord
+from runyard.model.sweeps import Trial
+from runyard.services.sweeps.live_sweep import LiveSweep
+
+
+@dataclass
+class Underway:
+    """How far a sweep has come: what its rows say, kept at hand. Only the controller's thread changes it, but for
+    `heard`, to which ends are added by whoever ends a child."""
+
+    live: LiveSweep
+    unmade: deque[Trial] = field(default_factory=deque)
+    """Stored, but without a run."""
+    open: set[RunId] = field(default_factory=set)
+    """Children that have not ended."""
+    heard: deque[RunRecord] = field(default_factory=deque)
+    is_exhausted: bool = False
+    """No trial will be sampled any more."""
+
+    def newly_ended(self) -> Iterator[RunRecord]:
+        """The children that have ended since they were last asked for."""
+        with suppress(IndexError):
+            while True:
+                child = self.heard.popleft()
+                self.open.discard(child.id)
+                yield child
+
+    def next_trials(self, count: int) -> Sequence[Trial]:
+        """Those that are to be tried next, stored; fewer than asked for, or none, where no more are left."""
+        missing = count - len(self.unmade)
+        if missing > 0 and not self.is_exhausted:
+            sampled = self.live.sample(missing)
+            self.unmade.extend(sampled)
+            self.is_exhausted = len(sampled) < missing
+        return list(self.unmade)[:count]
+
+    def made(self, trial: Trial) -> None:
+        """The first of the unmade has its run."""
+        self.unmade.popleft()
+        self.open.add(trial.child_id)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more children are to come."""
+        return bool(self.unmade) or not self.is_exhausted
