@@ -57,11 +57,6 @@ def shown(shell: Shell, *arguments: object) -> str:
     return done.stdout
 
 
-def children(text: str) -> list[list[str]]:
-    table = text.partition("children, the best first\n")[2].partition("\n\n")[0]
-    return [line.split("  ") for line in table.splitlines()]
-
-
 def test_sweeps_are_listed_with_the_best_so_far(shell: Shell, sweep: str) -> None:
     head, line = shell("sweeps", "list", "-e", "tuning").stdout.splitlines()
     assert head.split() == ["SWEEP", "EXPERIMENT", "STATUS", "CREATED", "METRIC", "BEST", "ENDED"]

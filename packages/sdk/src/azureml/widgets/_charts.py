@@ -1,9 +1,9 @@
 """Small drawings for a notebook: SVG of numbers alone, so that nothing of a user's can become markup."""
 
-WIDTH, HEIGHT, MARGIN = 560, 160, 6
+WIDTH, HEIGHT, MARGIN, LABELS = 600, 160, 6, 64
 _SVG = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" '
         'style="background:none">{inside}</svg>')
-_LABEL = '<text x="{x}" y="{y}" font-size="11" fill="currentColor" opacity="0.7"{more}>{text}</text>'
+_LABEL = '<text x="0" y="{y}" font-size="11" fill="currentColor" opacity="0.7">{text}</text>'
 
 
 def colour(place):
@@ -59,7 +59,7 @@ def _bar(x, low, high, ends):
 
 
 def _along(index, count):
-    return WIDTH / 2 if count < 2 else MARGIN + index * (WIDTH - 2 * MARGIN) / (count - 1)
+    return WIDTH / 2 if count < 2 else LABELS + index * (WIDTH - LABELS - MARGIN) / (count - 1)
 
 
 def _up(value, ends):
@@ -71,6 +71,6 @@ def _up(value, ends):
 
 
 def _svg(inside, ends):
-    labels = [_LABEL.format(x=MARGIN, y=y, more="", text="{:.5g}".format(value))
+    labels = [_LABEL.format(y=y, text="{:.5g}".format(value))
               for y, value in ((12, ends[1]), (HEIGHT - 2, ends[0]))]
     return _SVG.format(w=WIDTH, h=HEIGHT, inside=inside + "".join(labels))

@@ -30,7 +30,7 @@ def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweep
         sections.error(run),
         sections.warnings(run),
         *([] if sweep is None else [sweeps.sweep(run, sweep, link_to), sweeps.children(sweep, link_to)]),
-        sweeps.trial(run, overview.history.events),
+        sweeps.trial(run),
         sections.phases(overview.history.phases),
         sections.data(overview.inputs, overview.outputs, overview.references),
         sections.metrics(overview.metrics),

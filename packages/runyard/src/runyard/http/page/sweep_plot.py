@@ -1,7 +1,7 @@
 from runyard.http.page.markup import Markup, tag
 from runyard.services.sweeps.progress import Progress, share_of
 
-WIDTH, HEIGHT, MARGIN = 640, 180, 8
+WIDTH, HEIGHT, MARGIN, LABELS = 640, 180, 8, 64
 
 
 def sweep_plot(progress: Progress) -> Markup:
@@ -11,7 +11,8 @@ def sweep_plot(progress: Progress) -> Markup:
     if progress.range is None or len(columns) < 2:
         return Markup("")
     low, high = progress.range
-    places = [MARGIN + index * (WIDTH - 2 * MARGIN) / (len(columns) - 1) for index in range(len(columns))]
+    step = (WIDTH - LABELS - MARGIN) / (len(columns) - 1)
+    places = [LABELS + index * step for index in range(len(columns))]
     bars = [
         _bar(x, _up(column.low, low, high), _up(column.high, low, high))
         for x, column in zip(places, columns, strict=True)
@@ -26,8 +27,8 @@ def sweep_plot(progress: Progress) -> Markup:
         "svg",
         *bars,
         tag("polyline", points=" ".join(best), class_="best"),
-        tag("text", f"{high:.5g}", x=MARGIN, y=14),
-        tag("text", f"{low:.5g}", x=MARGIN, y=HEIGHT - 2),
+        tag("text", f"{high:.5g}", x=0, y=14),
+        tag("text", f"{low:.5g}", x=0, y=HEIGHT - 4),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         class_="sweep",
         role="img",

@@ -8,7 +8,7 @@ from runyard.http.page.markup import Markup, tag
 from runyard.http.page.plot import plot
 from runyard.http.page.sections import MOST_VALUE_CHARACTERS, NOTHING, clock_time, number, section, table
 from runyard.http.page.sweep_plot import sweep_plot
-from runyard.model.runs import RunEvent, RunId, RunRecord
+from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import VALUES_TAG, RankedTrial
 from runyard.services.sweeps.view import SeenTrial, SweepView
 
@@ -31,22 +31,20 @@ def children(view: SweepView, link: PageLink) -> Markup:
         return NOTHING
     valued = [(one, values_of(one.trial.values)) for one in view.trials]
     names = list(dict.fromkeys(name for _, values in valued for name in values))
-    head = ("child", "status", view.summary.metric, "logged", *names, "why", "")
+    head = ("child", "status", view.summary.metric, "logged", "", *names, "why")
     rows = [_row(one, [values.get(name, "") for name in names], link) for one, values in valued]
     left = view.trial_count - len(rows)
     note = tag("p", f"The best {len(rows)}; {left:,} more are not shown.", class_="soft") if left else NOTHING
     return section(f"Children ({view.trial_count:,})", table(head, rows), note, class_="children")
 
 
-def trial(run: RunRecord, events: Sequence[RunEvent]) -> Markup:
-    """Of a child: the sweep it belongs to, the values it was given, why it was stopped. No link: its key opens no other
-    page."""
+def trial(run: RunRecord) -> Markup:
+    """Of a child: its sweep and the values it was given. No link: its key opens no other page. Why a policy
+    stopped it is among its warnings."""
     if run.parent_id is None or VALUES_TAG not in run.tags or not run.id.startswith(f"{run.parent_id}_"):
         return NOTHING
     rows = [(name, cell(value)) for name, value in values_of(run.tags[VALUES_TAG]).items()]
-    stops = [tag("p", event.text) for event in events if event.kind == "policy"]
-    given = table(("name", "value"), rows) if rows else NOTHING
-    return section(f"Trial of sweep {run.parent_id}", *stops, given)
+    return section(f"Trial of sweep {run.parent_id}", table(("name", "value"), rows) if rows else NOTHING)
 
 
 def values_of(text: Any) -> Mapping[str, Any]:
@@ -84,7 +82,7 @@ def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[obj
     why = one.stop.text if one.stop else seen.error
     line = plot([float("nan") if value is None else value for value in seen.numbers])
     given = [_folded(cell(value)) for value in values]
-    return (_child(one, link), status, number(one.best), one.intervals, *given, _folded(why), line)
+    return (_child(one, link), status, number(one.best), one.intervals, line, *given, _folded(why))
 
 
 def _folded(text: str) -> Markup | str:
@@ -93,6 +91,8 @@ def _folded(text: str) -> Markup | str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    kinds = ("waiting", "running", "completed", "failed", "canceled", "stopped")
-    told = [f"{counts[kind]} {kind}" for kind in kinds if counts.get(kind)]
+    kinds = ("waiting", "running", "completed", "failed", "canceled")
+    told = [f"{counts[kind]} {kind}" for kind in kinds if counts[kind]]
+    if counts["stopped"]:
+        told[-1] += f" ({counts['stopped']} by the policy)"
     return ", ".join([f"{counts['sampled']} sampled", *told])
