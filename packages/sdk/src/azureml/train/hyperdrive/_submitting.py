@@ -1,5 +1,6 @@
 """From a HyperDriveConfig to what Experiment.submit sends."""
 import json
+import warnings
 
 from azureml.train.hyperdrive._resuming import SWEEP_TYPE
 from azureml.train.hyperdrive._settings import InvalidSetting
@@ -52,8 +53,6 @@ def _without_sampled(config):
     double = [name for name in given if argument_name(str(name)) in sampled]
     if not double:
         return {}
-    import warnings
-
     warnings.warn("script_params gives %s, which the sweep samples: the sampled values are used." % (
         ", ".join(map(str, double))), stacklevel=6)
     return {"script_params": {name: value for name, value in given.items() if name not in double}}

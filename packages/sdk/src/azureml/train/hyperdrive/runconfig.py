@@ -1,4 +1,5 @@
 """What a sweep is: HyperDriveConfig, and HyperDriveRunConfig, as it was called in 2018."""
+import warnings
 from enum import Enum
 
 from azureml._not_yet import not_yet
@@ -121,7 +122,7 @@ class HyperDriveRunConfig(HyperDriveConfig):
 
     def __new__(cls, estimator, hyperparameter_sampling, primary_metric_name, primary_metric_goal, max_total_runs,
                 max_concurrent_runs=None, max_duration_minutes=MAX_DURATION_MINUTES, policy=None):
-        _warn("HyperDriveRunConfig is deprecated. Use HyperDriveConfig.")
+        warnings.warn("HyperDriveRunConfig is deprecated. Use HyperDriveConfig.", stacklevel=2)
         return HyperDriveConfig(hyperparameter_sampling, primary_metric_name, primary_metric_goal, max_total_runs,
                                 max_concurrent_runs, max_duration_minutes, policy, estimator=estimator)
 
@@ -144,18 +145,17 @@ def _check_what_is_run(estimator, run_config, pipeline):
 def _warn_of_bayesian_settings(config):
     if not isinstance(config._sampling, BayesianParameterSampling):
         return
+    said = []
     fewest = RECOMMENDED_MIN_RUNS_PER_PARAMETER_BAYESIAN * len(config._sampling._parameter_space)
     if config._max_total_runs < fewest:
-        _warn("max_total_runs=%d is little for Bayesian sampling of this space: it learns from its own trials; %d or "
-              "more are advised." % (config._max_total_runs, fewest))
+        said.append("max_total_runs=%d is little for Bayesian sampling of this space: it learns from its own trials; "
+                    "%d or more are advised." % (config._max_total_runs, fewest))
     if config._max_concurrent_runs > RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN:
-        _warn("max_concurrent_runs=%d is much for Bayesian sampling: what runs at the same time cannot be learnt from; "
-              "at most %d are advised." % (config._max_concurrent_runs, RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN))
+        said.append("max_concurrent_runs=%d is much for Bayesian sampling: what runs at the same time cannot be learnt "
+                    "from; at most %d are advised." % (
+                        config._max_concurrent_runs, RECOMMENDED_MAX_CONCURRENT_RUNS_BAYESIAN))
     if not isinstance(config._policy, NoTerminationPolicy):
-        _warn("Bayesian sampling takes no account of a policy: %r stops no child of this sweep." % (config._policy,))
-
-
-def _warn(message):
-    import warnings
-
-    warnings.warn(message, stacklevel=4)
+        said.append("Bayesian sampling takes no account of a policy: %r stops no child of this sweep." % (
+            config._policy,))
+    for message in said:
+        warnings.warn(message, stacklevel=3)
