@@ -54,5 +54,5 @@ def _without_sampled(config):
     if not double:
         return {}
     warnings.warn("script_params gives %s, which the sweep samples: the sampled values are used." % (
-        ", ".join(map(str, double))), stacklevel=6)
+        ", ".join(map(str, double))), stacklevel=7)
     return {"script_params": {name: value for name, value in given.items() if name not in double}}
