@@ -41,6 +41,10 @@ class RunStore(Protocol):
     def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
         """Those that are Queued for that target, oldest first. Quick for thousands."""
 
+    def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
+        """Children, their children and so on, each after its parent; empty for an unknown run. As light as `list`,
+        and one question however many there are."""
+
     def add_event(self, run_id: RunId, event: RunEvent) -> None: ...
 
     def events(self, run_id: RunId) -> Sequence[RunEvent]: ...

@@ -10,7 +10,6 @@ import orjson
 from runyard.model.metrics import MetricKind, MetricSeries
 from runyard.model.runs import RunId
 from runyard.ports.stores import MetricStore, RunStore
-from runyard.services.children import children_of
 
 _TYPECODES = {"i": "q", "f": "d"}
 
@@ -23,11 +22,11 @@ class Metrics:
         self, run_id: RunId, name: str | None = None, *, children: bool = False, rank: int | None = None
     ) -> dict[RunId, Sequence[MetricSeries]]:
         """Of the run, and of its direct and further children when asked; of one rank, or of all of them."""
-        run = self._runs.get(run_id)
-        found = {run_id: self._metrics.series(run_id, name, rank)}
-        for child in children_of(self._runs, run) if children else ():
-            found.update(self.series(child.id, name, children=True, rank=rank))
-        return found
+        if not children:
+            return {run_id: self._metrics.series(run_id, name, rank)}
+        self._runs.get(run_id)
+        below = [child.id for child in self._runs.descendants(run_id)]
+        return dict(self._metrics.series_of([run_id, *below], name, rank))
 
     def last_values(self, run_id: RunId) -> dict[str, Any]:
         """The newest value of each metric: a number, a text, or the last row of a row or table as a dict.

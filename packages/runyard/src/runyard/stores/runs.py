@@ -40,6 +40,9 @@ _QUEUE = (
     )
     .order_by(runs.c.sequence)
 )
+_BELOW = select(runs.c.sequence, runs.c.id).where(runs.c.parent_id == bindparam("run_id")).cte(recursive=True)
+_BELOW = _BELOW.union(select(runs.c.sequence, runs.c.id).join_from(_BELOW, runs, runs.c.parent_id == _BELOW.c.id))
+_DESCENDANTS = select(*LISTED).join_from(_BELOW, runs, runs.c.sequence == _BELOW.c.sequence).order_by(runs.c.sequence)
 
 
 class SqlRunStore:
@@ -94,6 +97,10 @@ class SqlRunStore:
         with self._database.read() as connection:
             found = connection.execute(_QUEUE, {"workspace": workspace, "target": target})
             return [QueuedRun(*row) for row in found.all()]
+
+    def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
+        with self._database.read() as connection:
+            return [to_record(row) for row in connection.execute(_DESCENDANTS, {"run_id": run_id}).all()]
 
     def add_event(self, run_id: RunId, event: RunEvent) -> None:
         with self._database.write() as connection:

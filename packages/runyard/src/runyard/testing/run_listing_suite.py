@@ -46,6 +46,15 @@ class RunListingSuite:
         assert _ids(store.list(RunQuery("vision", include_children=True))) == ["child", "parent"]
         assert _ids(store.list(RunQuery("vision", parent_id=RunId("parent")))) == ["child"]
 
+    def test_descendants_come_after_their_parents_however_far_down(self, store: RunStore) -> None:
+        store.create(a_run("top", definition={"script": "a.py"}))
+        store.create(a_run("stranger"))
+        for child, parent in [("one", "top"), ("two", "top"), ("of-one", "one"), ("of-of-one", "of-one")]:
+            store.create(a_run(child, parent_id=RunId(parent), definition={"script": "a.py"}))
+        assert _ids(store.descendants(RunId("top"))) == ["one", "two", "of-one", "of-of-one"]
+        assert [run.definition for run in store.descendants(RunId("of-one"))] == [{}]
+        assert store.descendants(RunId("two")) == store.descendants(RunId("unknown")) == []
+
     def test_status_and_type_filter(self, store: RunStore) -> None:
         store.create(a_run("failed", RunStatus.FAILED))
         store.create(a_run("sweep", RunStatus.RUNNING, type="hyperdrive"))
