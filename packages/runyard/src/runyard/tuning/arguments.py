@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ def option_name(name: str) -> str:
     return name if name.startswith("-") else f"--{name}"
 
 
-def child_arguments(base: Sequence[str], values: Values) -> list[str]:
+def child_arguments(base: Sequence[object], values: Values) -> list[str]:
     """`base` without older values of the sampled names, whichever way they are written, then the sampled ones."""
     sampled = {option_name(name): argument_text(value) for name, value in values.items()}
     return _without(base, sampled) + [part for pair in sampled.items() for part in pair]
@@ -34,10 +34,10 @@ def argument_text(value: Any) -> str:
     return text
 
 
-def _without(base: Sequence[str], names: Any) -> list[str]:
+def _without(base: Sequence[object], names: Container[str]) -> list[str]:
     kept: list[str] = []
     is_value_of_dropped = False
-    for argument in base:
+    for argument in map(str, base):
         if is_value_of_dropped and not _is_option(argument):
             is_value_of_dropped = False
             continue

@@ -87,6 +87,12 @@ class Histories:
             insort(self._mean_standings[interval], self.standing(history.mean_at(interval)))
         return interval
 
+    def drop(self, key: TrialKey) -> None:
+        """Forgets what the trial has logged; quiet where it has logged nothing."""
+        if self._trials.pop(key, None) is not None:
+            self._best_standings.clear()
+            self._mean_standings.clear()
+
     def standing(self, value: float | None) -> float:
         return -math.inf if value is None else self._sign * value
 

@@ -9,11 +9,12 @@ from typing import Protocol
 
 from runyard.model.runs import RunId
 from runyard.model.sweeps import SweepSpec, Values
+from runyard.tuning.axes import axes_of
+from runyard.tuning.bayesian import BayesianSampler
 from runyard.tuning.expressions import options_of, value_at
 from runyard.tuning.known import Known
 from runyard.tuning.sobol import sobol_point
 from runyard.tuning.space import BAYESIAN, GRID, Space
-from runyard.tuning.tpe import BayesianSampler
 
 
 class Sampler(Protocol):
@@ -28,7 +29,7 @@ def sampler_of(spec: SweepSpec, seed: int) -> Sampler:
     if spec.sampling == GRID:
         return GridSampler(spec.space, first=len(spec.resume_child_runs))
     if spec.sampling == BAYESIAN:
-        return BayesianSampler(spec.space, spec.goal, seed)
+        return BayesianSampler(axes_of(spec.space), spec.goal, seed)
     if spec.sampling_properties.get("rule") == "sobol":
         return SobolSampler(spec.space, seed, first=len(spec.resume_child_runs))
     return RandomSampler(spec.space, seed)

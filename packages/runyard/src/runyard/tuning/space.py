@@ -15,6 +15,7 @@ RULES = ("random", "sobol")
 MOST_PARAMETERS = 1_000
 LONGEST_NAME = 255
 LONGEST_COMMAND_LINE = 1_000_000
+MOST_BAYESIAN_OPTIONS = 500
 MOST_BAYESIAN_STEPS = 2**53
 
 Space = Mapping[str, Expression]
@@ -99,7 +100,19 @@ def _check_supported(sampling: str, name: str, expression: Expression) -> None:
             f"a {expression.kind}.",
             hint="Change the expression, or use RandomParameterSampling, which takes all of them.",
         )
-    if sampling == BAYESIAN and expression.kind == "quniform":
+    if sampling == BAYESIAN:
+        _check_size(name, expression)
+
+
+def _check_size(name: str, expression: Expression) -> None:
+    """A model of the space can only be as large."""
+    if expression.kind == "choice" and len(options_of(expression)) > MOST_BAYESIAN_OPTIONS:
+        raise InvalidArgument(
+            f"BayesianParameterSampling takes up to {MOST_BAYESIAN_OPTIONS} options; choice of {shown(name)} has "
+            f"{len(options_of(expression))}.",
+            hint="Use quniform for numbers, or RandomParameterSampling.",
+        )
+    if expression.kind == "quniform":
         low, high = (abs(value_at(expression, end) / expression.arguments[2]) for end in (0.0, 1.0))
         if max(low, high) > MOST_BAYESIAN_STEPS:
             raise InvalidArgument(f"q in quniform of {shown(name)} is too small for its bounds.", hint="Use uniform.")
