@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.home import open_home
 from bench.measuring import Measurement, at_most, interleaved, median, percentile, seconds_of, spread_of
+from bench.row_copies import copy_run
 from runyard.lifecycle import stop_service
 from runyard.model.metrics import MetricBatch, MetricKind
 from runyard.model.runs import RunId, RunRecord, RunStatus
@@ -69,26 +70,4 @@ def _fill(database: Path) -> None:
     stores.metrics.append(template, "journal", 100, points)
     stores.close()
     with sqlite3.connect(database) as connection:
-        _copy_rows(connection, str(template))
-
-
-def _copy_rows(connection: sqlite3.Connection, template: str) -> None:
-    (first,) = connection.execute("select sequence from runs where id = ?", [template]).fetchone()
-    connection.execute(
-        "create temp table copies as with recursive n(i) as (select 1 union all select i + 1 from n where i < ?) "
-        "select i from n",
-        [RUNS - 1],
-    )
-    replaced = {"runs": {"sequence": f"{first} + i", "id": f"'{template}_' || i", "number": "number + i"}}
-    for table in ("run_details", "run_labels", "run_events", "journals"):
-        replaced[table] = {"run": f"{first} + i", "key": "null"}
-    (highest,) = connection.execute("select max(key) from metrics").fetchone()
-    new_key = f"key + i * {highest}"
-    value = "abs(random() % 1000000) / 1e6"
-    replaced["metrics"] = {"run": f"{first} + i", "key": new_key, "last": value}
-    replaced["metric_chunks"] = {"metric": f"metric + i * {highest}"}
-    for table, changes in replaced.items():
-        columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
-        chosen = ", ".join(changes.get(column, f'"{column}"') for column in columns)
-        quoted = ", ".join(f'"{column}"' for column in columns)
-        connection.execute(f"insert into {table} ({quoted}) select {chosen} from {table}, copies")
+        copy_run(connection, template, RUNS - 1, prefix=f"{template}_", drawn=["last"])

@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -84,6 +85,9 @@ class HttpServer:
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn raises the signal that stopped it once more at its end; the default would end us there.
             signal.signal(number, lambda *_: None)
+        # What lives until the end need not be looked at again and again: that costs a large answer a third of its time.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
         try:
             self._server.run(sockets=[self._socket])
         finally:
