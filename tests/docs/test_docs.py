@@ -17,7 +17,7 @@ from tests.conftest import end_home
 from tests.docs.markdown import anchors, lay_out, links, python_blocks
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/*.md")])
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md")])
 PAGES_WITH_CODE = [page for page in PAGES if python_blocks(page)]
 
 
