@@ -15,7 +15,7 @@ EVIL = "<script>alert(1)</script>\"'&\x1b[2J"
 def trial(number: int, best: float | None, **more: Any) -> dict[str, Any]:
     whole = {"run_id": f"HD_1_{number}", "number": number, "status": "Completed", "best_primary_metric": best}
     whole |= {"hyperparameters": json.dumps({"lr": 0.1 / (number + 1), "layers": [16, number]}), "intervals": 3}
-    return {**whole, "stop": None, "error": "", "numbers": [0.1, None, best], **more}
+    return {**whole, "stop": None, "why": "", "numbers": [0.1, None, best], **more}
 
 
 def view(*trials: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def test_a_notebook_shows_the_best_so_far_the_children_and_two_drawings() -> Non
 
 
 def test_every_value_of_a_user_is_escaped() -> None:
-    hostile = trial(0, 0.5, hyperparameters=json.dumps({EVIL: EVIL}), error=EVIL, status=EVIL)
-    seen = view(hostile, trial(1, 0.2, stop={"text": EVIL}))
+    hostile = trial(0, 0.5, hyperparameters=json.dumps({EVIL: EVIL}), why=EVIL, status=EVIL)
+    seen = view(hostile, trial(1, 0.2, why=EVIL))
     seen["sweep"]["primary_metric"]["name"] = EVIL
     text = _notebook.table(data(seen))
     assert "script" not in Tags(text).seen
@@ -67,7 +67,7 @@ def test_every_value_of_a_user_is_escaped() -> None:
 
 
 def test_a_terminal_gets_one_line_for_each_child(capsys: pytest.CaptureFixture[str]) -> None:
-    stopped = trial(1, 0.2, stop={"text": "Bandit policy at interval 3: too low."}, status="Canceled")
+    stopped = trial(1, 0.2, why="Bandit policy at interval 3: too low.", status="Canceled")
     _terminal._print_sweep(view(trial(0, 0.5), stopped, trial_count=9_002))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Best so far: 0.5 by HD_1_0: lr = 0.1, layers = [16, 0]"

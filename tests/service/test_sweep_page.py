@@ -73,9 +73,12 @@ def test_a_view_holds_the_best_children_and_counts_the_others(client, sweep):
 
 def test_a_view_tells_why_a_child_was_stopped_and_why_one_failed(client, sweep):
     trials = {trial["number"]: trial for trial in client.get(f"/runs/{sweep}/sweep/view")["trials"]}
-    assert trials[3]["stop"]["text"] == STOP.text
-    assert trials[4]["error"] == "ValueError: no data"
-    assert trials[0]["error"] == ""
+    assert [trials[number]["why"] for number in (0, 3, 4)] == ["", STOP.text, "ValueError: no data"]
+
+
+def test_a_view_says_that_a_stop_came_too_late(client, stores, sweep):
+    stores.trials.stop(sweep, 2, STOP)
+    assert client.get(f"/runs/{sweep}/sweep/view?top=1")["trials"][0]["why"] == f"Too late: {STOP.text}"
 
 
 def test_a_view_has_the_progress_in_the_order_of_sampling(client, sweep):

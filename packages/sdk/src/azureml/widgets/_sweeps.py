@@ -19,7 +19,7 @@ def seen(run):
 def child_runs(view):
     return [{"run_id": one["run_id"], "run_number": one["number"], "status": one["status"],
              "hyperparameters": values_of(one), "best_primary_metric": one["best_primary_metric"],
-             "intervals": one["intervals"], "why": why(one)} for one in view["trials"]]
+             "intervals": one["intervals"], "why": one["why"]} for one in view["trials"]]
 
 
 def run_metrics(view):
@@ -31,11 +31,6 @@ def run_metrics(view):
 
 def values_of(trial):
     return json.loads(trial["hyperparameters"])
-
-
-def why(trial):
-    """Why it was stopped or failed; empty for all others."""
-    return trial["stop"]["text"] if trial.get("stop") else trial.get("error") or ""
 
 
 def best_in_words(view):
@@ -77,5 +72,5 @@ def table(view):
     names = list(dict.fromkeys(name for _, values in valued for name in values))
     headings = ["child", "status", view["sweep"]["primary_metric"]["name"], "logged"] + names + ["why"]
     rows = [[str(one["number"]), one["status"], cell(one["best_primary_metric"]), str(one["intervals"])]
-            + [cell(values[name]) if name in values else "" for name in names] + [why(one)] for one, values in valued]
+            + [cell(values[name]) if name in values else "" for name in names] + [one["why"]] for one, values in valued]
     return headings, rows

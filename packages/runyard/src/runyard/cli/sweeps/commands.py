@@ -148,4 +148,4 @@ def _print_children(sweep_id: str, view: dict[str, Any]) -> None:
 def _child_row(trial: dict[str, Any], values: list[Any], sweep_id: str) -> list[str]:
     number = value_in_words(trial["best_primary_metric"])
     counted = [wording.child_name(trial, sweep_id), trial["status"], number, str(trial["intervals"])]
-    return [*counted, *map(wording.cell_in_words, values), wording.why_in_words(trial)]
+    return [*counted, *map(wording.cell_in_words, values), trial["why"]]

@@ -102,11 +102,5 @@ def cell_in_words(value: Any) -> str:
     return value_in_words(value)
 
 
-def why_in_words(trial: Mapping[str, Any]) -> str:
-    """Why it was stopped or failed; empty for all others."""
-    stop = trial.get("stop")
-    return str(stop["text"] if stop else trial.get("error") or "")
-
-
 def _with_properties(name: str, properties: Mapping[str, Any]) -> str:
     return ", ".join([_NAMES.get(name, name), *(f"{key} {cell_in_words(value)}" for key, value in properties.items())])

@@ -79,10 +79,9 @@ def _child(one: RankedTrial, link: PageLink) -> Markup:
 def _row(seen: SeenTrial, values: Sequence[Any], link: PageLink) -> Sequence[object]:
     one = seen.trial
     status = tag("span", one.status.value, class_=f"status {one.status.value}")
-    why = one.stop.text if one.stop else seen.error
     line = plot([float("nan") if value is None else value for value in seen.numbers])
     given = [_folded(cell(value)) for value in values]
-    return (_child(one, link), status, number(one.best), one.intervals, line, *given, _folded(why))
+    return (_child(one, link), status, number(one.best), one.intervals, line, *given, _folded(seen.why))
 
 
 def _folded(text: str) -> Markup | str:

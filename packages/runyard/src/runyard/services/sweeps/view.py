@@ -21,8 +21,8 @@ MOST_ERROR_CHARACTERS = 300
 @dataclass(frozen=True)
 class SeenTrial:
     trial: RankedTrial
-    error: str = ""
-    """The first line of why it failed; empty for all others."""
+    why: str = ""
+    """Why a policy stopped it, or the first line of why it failed; empty for all others."""
     numbers: Sequence[float | None] = field(default=())
     """Its primary metric in order of logging, thinned; None for what is no finite number."""
 
@@ -51,7 +51,7 @@ class SweepViews:
         numbers = self._numbers([trial.run_id for trial in shown[: min(lines, MOST_LINES)]], summary.metric)
         failed = [trial.run_id for trial in shown if trial.status is RunStatus.FAILED][:MOST_ERRORS]
         errors = {run_id: self._error(run_id) for run_id in failed}
-        seen = [SeenTrial(one, errors.get(one.run_id, ""), numbers.get(one.run_id, ())) for one in shown]
+        seen = [SeenTrial(one, errors.get(one.run_id) or _stopped(one), numbers.get(one.run_id, ())) for one in shown]
         return SweepView(summary, seen, len(ranked), progress_of(ranked, summary.goal))
 
     def _numbers(self, run_ids: Sequence[RunId], metric: str) -> dict[RunId, Sequence[float | None]]:
@@ -66,6 +66,13 @@ class SweepViews:
         told = (self._runs.get(run_id).error or {}).get("error") or {}
         lines = str(told.get("message") or told.get("code") or "").strip().splitlines()
         return lines[0][:MOST_ERROR_CHARACTERS] if lines else ""
+
+
+def _stopped(trial: RankedTrial) -> str:
+    """A child may reach its end before the decision reaches it."""
+    if trial.stop is None:
+        return ""
+    return f"Too late: {trial.stop.text}" if trial.status is RunStatus.COMPLETED else trial.stop.text
 
 
 def _thinned(several: Sequence[MetricSeries]) -> Sequence[float | None]:
