@@ -29,10 +29,8 @@ def test_a_child_that_a_policy_stops_says_why(experiment: Experiment, tmp_path: 
     )  # fmt: skip
     good, bad = sorted(run.get_children(), key=lambda child: child.id)
     assert (good.get_status(), bad.get_status(), run.get_status()) == ("Completed", "Canceled", "Completed")
-    said = bad.get_details()["warnings"][0]["message"]
-    assert "Bandit" in said
-    assert "interval 2" in said
-    assert said in run.get_diagnostics()
+    assert "Bandit policy at interval 2: " in bad.get_details()["warnings"][0]["message"]
+    assert f"[CONTROLLER][INFO]{bad.id} stopped: Bandit policy at interval 2: " in run.get_diagnostics()
     row = trials_frame(run).iloc[1]
     assert (row["status"], row["stopped_by"], row["stopped_at"]) == ("Canceled", "Bandit", 2)
     assert run.get_best_run_by_primary_metric(include_canceled=False).id == good.id

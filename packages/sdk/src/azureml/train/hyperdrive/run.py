@@ -10,7 +10,6 @@ from azureml.train.hyperdrive.exceptions import (  # noqa: F401
 from azureml.train.hyperdrive.runconfig import TERMINAL_STATES, HyperDriveConfig, PrimaryMetricGoal  # noqa: F401
 
 _LOG = "azureml-logs/hyperdrive.txt"
-_SHOWN = ("run_id", "hyperparameters", "best_primary_metric", "status")
 
 
 class _NotImplemented(HyperDriveNotImplementedException, NotImplementedError):
@@ -69,7 +68,8 @@ class HyperDriveRun(Run):
         """
         trials = self._trials(top=whole_number("top", top, 0) or None, reverse=bool(reverse),
                               discard_no_metric=bool(discard_no_metric))
-        return [{key: trial[key] for key in _SHOWN} for trial in trials]
+        return [{"run_id": trial["run_id"], "hyperparameters": trial["hyperparameters"],
+                 "best_primary_metric": trial["best_primary_metric"], "status": trial["status"]} for trial in trials]
 
     def get_hyperparameters(self):
         """`{child id: JSON text of its values}`."""
