@@ -8,6 +8,9 @@ from runyard.model.runs import QueuedRun, RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
+_MOST_TOLD = 20
+"""So many learn whom they wait for; those behind them have as long to wait for either."""
+
 
 class Queues:
     """Gives waiting runs their nodes: on each cluster first come, first served."""
@@ -40,7 +43,7 @@ class Queues:
                 self._say(waiting, gang.waits_for)
                 break
             queue = queue[1:]
-        for ahead, behind in itertools.pairwise(queue):  # they wait for it as much as for nodes
+        for ahead, behind in itertools.pairwise(queue[:_MOST_TOLD]):  # they wait for it as much as for nodes
             self._say(behind, f"Waiting for nodes of '{run.target}' behind run {ahead.id}.")
 
     def _wanted(self, queue: Sequence[QueuedRun]) -> Sequence[QueuedRun]:

@@ -17,14 +17,13 @@ def children_of(runs: RunStore, parent: RunRecord, status: Sequence[RunStatus] =
     return found
 
 
-def descendants_of(runs: RunStore, ancestor: RunRecord, *, enters_sweeps: bool = True) -> list[RunRecord]:
-    """Children, their children and so on, each after its parent. Of a sweep there may be thousands, which its own end
-    takes along: they can be left out."""
-    if ancestor.type == SWEEP_TYPE and not enters_sweeps:
+def canceled_with(runs: RunStore, ancestor: RunRecord) -> list[RunRecord]:
+    """Children, their children and so on, each after its parent; but not those of a sweep, who cancels them itself."""
+    if ancestor.type == SWEEP_TYPE:
         return []
     found: list[RunRecord] = []
     for child in children_of(runs, ancestor):
-        found += [child, *descendants_of(runs, child, enters_sweeps=enters_sweeps)]
+        found += [child, *canceled_with(runs, child)]
     return found
 
 

@@ -46,6 +46,9 @@ class NotifyingRunStore:
     def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
         return self._inner.queue(workspace, target)
 
+    def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
+        return self._inner.descendants(run_id)
+
     def add_event(self, run_id: RunId, event: RunEvent) -> None:
         self._inner.add_event(run_id, event)
         self._notifier.changed(run_id)

@@ -12,7 +12,7 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import MetricStore, RunStore
-from runyard.services.children import close_open_children, descendants_of
+from runyard.services.children import canceled_with, close_open_children
 from runyard.services.phases import Phase, phases_of
 
 TRIES_AGAINST_OTHER_WRITERS = 20
@@ -85,7 +85,7 @@ class Runs:
         if seen.status.is_terminal:
             return seen
         self._cancel_one(seen)
-        for below in descendants_of(self._runs, seen, enters_sweeps=False):
+        for below in canceled_with(self._runs, seen):
             self._cancel_one(below)
         return self._runs.get(run_id)
 
@@ -96,7 +96,7 @@ class Runs:
         except NotFound:
             return
         self._require_no_trial(run)
-        doomed = [run, *descendants_of(self._runs, run)]
+        doomed = [run, *self._runs.descendants(run.id)]
         for one in doomed:
             if not one.status.is_terminal:
                 whose = "" if one.id == run_id else f", which came from {run_id!r},"

@@ -114,7 +114,7 @@ class Submissions:
         return run
 
     def _checked(self, workspace: str, asked: Submission) -> tuple[Snapshot | None, list[str]]:
-        self._sweeps.check(workspace, asked.run_id, asked.type, asked.definition, interactive=asked.is_interactive)
+        self._sweeps.check(workspace, asked.type, asked.definition, interactive=asked.is_interactive)
         if not asked.is_interactive:
             self._check_target(workspace, asked.definition)
         snapshot, warnings = None, list[str]()

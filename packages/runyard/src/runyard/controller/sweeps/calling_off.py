@@ -1,10 +1,10 @@
 from collections.abc import Callable
 from contextlib import suppress
 
-from runyard.errors import NotFound
+from runyard.errors import Conflict, NotFound
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
-from runyard.services.children import children_of, descendants_of
+from runyard.services.children import canceled_with, children_of
 
 TIME_OVER = "Canceled because the time of its sweep was over."
 _S = RunStatus
@@ -29,10 +29,16 @@ class CallingOff:
         return len(untold) > _CANCELED_IN_ONE_GO
 
     def _call_off(self, child: RunRecord, why: str) -> None:
-        if why and why not in child.warnings:
-            self._runs.update(child.id, warnings=(why,))
+        said = {"warnings": (why,)} if why and why not in child.warnings else {}
+        if child.status in _WAITING and not child.attempt:
+            # Nothing of it was ever begun, so there is nothing to stop, to seal or to free.
+            with suppress(Conflict):
+                self._runs.move(child, _S.CANCELED, message="", **said)
+                return
+        if said:
+            self._runs.update(child.id, **said)
         self._cancel(child.id)
         if child.status not in _WAITING:
-            for below in descendants_of(self._runs, child, enters_sweeps=False):
+            for below in canceled_with(self._runs, child):
                 if not below.is_interactive and not below.status.is_terminal:
                     self._cancel(below.id)

@@ -60,7 +60,7 @@ def end_of_sweep(found: Outcome) -> End:
     warnings = [_time_over(found)] if found.left_out or found.cut_off else []
     if failed and error is None:
         warnings.append(_some_failed(failed, len(found.children)))
-    if found.best is None and found.children and not all_failed:
+    if found.best is None and found.children and not all_failed and not found.wished:
         warnings.append(_never_logged(found))
     return End(status, _sentence(found, status, counts), error, tuple(warnings), _properties(found))
 

@@ -9,8 +9,6 @@ from runyard.model.sweeps import SWEEP_TYPE, SweepSpec
 from runyard.ports.stores import RunStore
 from runyard.tuning.spec import checked_sweep
 
-SWEEP_PREFIX = "HD_"
-
 
 def sweep_in(definition: Mapping[str, Any]) -> Any:
     """What the definition asks of a sweep, as it was submitted; None where it asks for none."""
@@ -27,9 +25,7 @@ class AskedSweeps:
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
 
-    def check(
-        self, workspace: str, run_id: str, type_: str, definition: Mapping[str, Any], *, interactive: bool
-    ) -> None:
+    def check(self, workspace: str, type_: str, definition: Mapping[str, Any], *, interactive: bool) -> None:
         """Raises InvalidArgument for a sweep that could never go on, NotFound for what it would resume from."""
         raw = sweep_in(definition)
         if (type_ == SWEEP_TYPE) != (raw is not None):
@@ -42,8 +38,6 @@ class AskedSweeps:
             return
         if interactive:
             raise InvalidArgument("A sweep cannot be interactive: its children are started by Runyard.")
-        if not run_id.startswith(SWEEP_PREFIX):
-            raise InvalidArgument(f"The run_id of a sweep begins with {SWEEP_PREFIX!r}, got {run_id[:80]!r}.")
         self._check_resumed(workspace, checked_sweep(raw))
 
     def check_parent(self, parent: RunRecord) -> None:
