@@ -40,6 +40,11 @@ def test_it_is_never_wider_than_the_terminal() -> None:
     assert max(map(len, drawn(many, width=40, encoding="utf-8")[:HEIGHT])) <= 40
 
 
+def test_trials_that_share_a_column_fill_what_they_reach() -> None:
+    lines = drawn(progress(9.0, 4.0, 0.0, 3.0, 0.0, 0.0, low=0.0, high=9.0), width=6, encoding="utf-8")
+    assert [line[3:] for line in lines[:HEIGHT]] == ["━━", *["·"] * 5, "··", "··", "··", "··"]
+
+
 def test_what_lies_outside_of_the_range_is_drawn_at_its_edge() -> None:
     lines = drawn(progress(2.0, -1e300, 9.0, low=0.0, high=9.0), width=80, encoding="utf-8")
     assert lines[HEIGHT - 1] == "0 │ ·"

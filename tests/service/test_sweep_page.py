@@ -73,7 +73,7 @@ def test_a_view_holds_the_best_children_and_counts_the_others(client, sweep):
 
 def test_a_view_tells_why_a_child_was_stopped_and_why_one_failed(client, sweep):
     trials = {trial["number"]: trial for trial in client.get(f"/runs/{sweep}/sweep/view")["trials"]}
-    assert [trials[number]["why"] for number in (0, 3, 4)] == ["", STOP.text, "ValueError: no data"]
+    assert [trials[number]["why"] for number in (0, 3, 4)] == ["", STOP.text, "UserError: ValueError: no data"]
 
 
 def test_a_view_says_that_a_stop_came_too_late(client, stores, sweep):

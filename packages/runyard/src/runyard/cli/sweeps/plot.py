@@ -30,9 +30,9 @@ def drawn(progress: Mapping[str, Any], *, width: int, encoding: str | None) -> l
     marks = _marks(encoding)
     canvas = [[" "] * len(shown) for _ in range(HEIGHT)]
     for place, column in enumerate(shown):
-        for value in (column["low"], column["high"]):
-            if value is not None:
-                canvas[_row(value, low, high)][place] = marks.trial
+        if column["low"] is not None:
+            for row in range(_row(column["high"], low, high), _row(column["low"], low, high) + 1):
+                canvas[row][place] = marks.trial
         if column["best"] is not None:
             canvas[_row(column["best"], low, high)][place] = marks.best
     lines = [f"{label} {marks.side}{''.join(row)}".rstrip() for label, row in zip(labels, canvas, strict=True)]

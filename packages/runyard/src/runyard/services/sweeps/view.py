@@ -10,6 +10,7 @@ from runyard.model.sweeps import RankedTrial
 from runyard.ports.stores import MetricStore, RunStore
 from runyard.services.sweeps.listing import SweepListing, SweepSummary
 from runyard.services.sweeps.progress import Progress, progress_of
+from runyard.services.sweeps.sweep_lines import cause_of
 
 MOST_TRIALS = 10_000
 MOST_ERRORS = 200
@@ -50,7 +51,7 @@ class SweepViews:
         shown = ranked[: min(top, MOST_TRIALS)]
         numbers = self._numbers([trial.run_id for trial in shown[: min(lines, MOST_LINES)]], summary.metric)
         failed = [trial.run_id for trial in shown if trial.status is RunStatus.FAILED][:MOST_ERRORS]
-        errors = {run_id: self._error(run_id) for run_id in failed}
+        errors = {run_id: cause_of(self._runs.get(run_id))[:MOST_ERROR_CHARACTERS] for run_id in failed}
         seen = [SeenTrial(one, errors.get(one.run_id) or _stopped(one), numbers.get(one.run_id, ())) for one in shown]
         return SweepView(summary, seen, len(ranked), progress_of(ranked, summary.goal))
 
@@ -61,11 +62,6 @@ class SweepViews:
         if without:
             found |= self._metrics.series_of(without, metric)
         return {run_id: _thinned(several) for run_id, several in found.items()}
-
-    def _error(self, run_id: RunId) -> str:
-        told = (self._runs.get(run_id).error or {}).get("error") or {}
-        lines = str(told.get("message") or told.get("code") or "").strip().splitlines()
-        return lines[0][:MOST_ERROR_CHARACTERS] if lines else ""
 
 
 def _stopped(trial: RankedTrial) -> str:
