@@ -51,6 +51,12 @@ def sweep(shell: Shell) -> str:
     return shell.python(SUBMIT).split()[-1]
 
 
+def submitting(rates: str) -> str:
+    """A program that submits another sweep and does not wait for it."""
+    without_waiting = SUBMIT.replace("run.wait_for_completion()", "").replace('"tuning"', '"others"')
+    return without_waiting.replace("choice(0.1, 0.2, 0.3, 0.5)", rates)
+
+
 def shown(shell: Shell, *arguments: object) -> str:
     done = shell("sweeps", "show", *arguments)
     assert done.returncode == 0, done.stderr
@@ -124,6 +130,21 @@ def test_following_one_that_has_ended_exits_as_it_did(shell: Shell, sweep: str) 
     followed = shell("sweeps", "show", sweep, "-f")
     assert followed.returncode == 0
     assert followed.stdout.startswith("Completed, 4 sampled: 3 completed, 1 failed, 0.9 by child 2")
+
+
+def test_a_sweep_that_goes_on_is_followed_to_its_end(shell: Shell, sweep: str) -> None:
+    made = shell.python(submitting("choice(0.1, 0.2, 0.3, 0.5)")).split()[-1]
+    followed = shell("sweeps", "show", made, "-f", "-o", "json")
+    told = [json.loads(line) for line in followed.stdout.splitlines()]
+    assert followed.returncode == 0
+    assert {one["run"]["id"] for one in told} == {made}
+    assert (told[-1]["run"]["status"], told[-1]["counts"]["completed"]) == ("Completed", 3)
+
+
+def test_following_one_whose_children_all_fail_exits_as_it_did(shell: Shell, sweep: str) -> None:
+    followed = shell("sweeps", "show", shell.python(submitting("choice(0.5)")).split()[-1], "-f")
+    assert followed.returncode == 1
+    assert "a rate of a half" in followed.stderr
 
 
 def test_a_terminal_is_drawn_on(shell: Shell, sweep: str) -> None:
