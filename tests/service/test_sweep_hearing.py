@@ -31,8 +31,9 @@ def test_a_child_that_falls_behind_is_stopped_with_the_reason_wherever_users_loo
     assert (stop.policy, stop.interval, stop.value) == ("Bandit", 1, 0.5)
     assert yard.stores.trials.list(SWEEP)[1].stop == stop
     assert yard.canceled == [bad]
-    assert stop.text in yard.run(bad).warnings
-    assert [event.text for event in yard.decisions(bad)] == [stop.text]
+    reason = f"Stopped by the {stop.text}"
+    assert yard.run(bad).warnings == (reason,)
+    assert [event.text for event in yard.decisions(bad)] == [reason]
     assert f"CONTROLLER][INFO]{bad} stopped: {stop.text}" in yard.lines()
     assert not any(f"{good} stopped" in line for line in yard.lines())
 
@@ -270,7 +271,8 @@ def test_a_decision_is_carried_out_whenever_the_service_is_killed(yard: Yard, wr
     yard.deliver(bad, 0, line)  # its supervisor was not answered
     [stop] = [trial.stop for trial in yard.stores.trials.list(SWEEP) if trial.stop]
     assert (stop.interval, stop.value) == (1, 0.1)
-    assert [event.text for event in yard.decisions(bad)] == [stop.text] == list(yard.run(bad).warnings)
+    assert [event.text for event in yard.decisions(bad)] == list(yard.run(bad).warnings)
+    assert yard.run(bad).warnings == (f"Stopped by the {stop.text}",)
     assert any(f"{bad} stopped: {stop.text}" in line for line in yard.lines())
     assert yard.canceled == [bad]
     assert yard.run(bad).status is RunStatus.CANCEL_REQUESTED

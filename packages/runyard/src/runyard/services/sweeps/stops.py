@@ -20,12 +20,12 @@ class Stops:
         """Safe to repeat: what was done of it is not done again, but for the line in the sweep's log."""
         if trial.stop is None or not self.goes_on(trial.child_id):
             return
-        child, text = self._runs.get(trial.child_id), trial.stop.text
-        if text not in child.warnings:
-            self._runs.update(child.id, warnings=(text,))
+        child, reason = self._runs.get(trial.child_id), f"Stopped by the {trial.stop.text}"
+        if reason not in child.warnings:
+            self._runs.update(child.id, warnings=(reason,))
         if all(event.kind != POLICY_EVENT for event in self._runs.events(child.id)):
-            self._runs.add_event(child.id, RunEvent(self._clock.now(), POLICY_EVENT, text))
-        self._logs.write(trial.sweep_id, Source.CONTROLLER, f"{child.id} stopped: {text}")
+            self._runs.add_event(child.id, RunEvent(self._clock.now(), POLICY_EVENT, reason))
+        self._logs.write(trial.sweep_id, Source.CONTROLLER, f"{child.id} stopped: {trial.stop.text}")
         self._cancel(child.id)
 
     def goes_on(self, child_id: RunId) -> bool:
