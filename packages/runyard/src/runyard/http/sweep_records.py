@@ -24,18 +24,13 @@ def shown_trials(metric: str, goal: Goal, trials: Sequence[RankedTrial]) -> dict
 
 
 def shown_trial(trial: RankedTrial) -> dict[str, Any]:
+    run_id, number, values, status, best, intervals, stop = trial
     return {
-        "run_id": trial.run_id,
-        "number": trial.number,
-        "hyperparameters": trial.values,
-        "best_primary_metric": trial.best,
-        "status": trial.status.value,
-        "intervals": trial.intervals,
-        "stop": trial.stop,
+        "run_id": run_id,
+        "number": number,
+        "hyperparameters": values,
+        "best_primary_metric": best,
+        "status": status.value,
+        "intervals": intervals,
+        "stop": stop,
     }
-
-
-def shown_view(view: SweepView) -> dict[str, Any]:
-    trials = [{**shown_trial(one.trial), "why": one.why, "numbers": one.numbers} for one in view.trials]
-    counted = {"trials": trials, "trial_count": view.trial_count}
-    return {**shown_summary(view.summary), **counted, "progress": view.progress}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from runyard.model.runs import RunId, RunStatus
 
@@ -78,9 +78,8 @@ class Trial:
         return RunId(f"{self.sweep_id}_{self.number}")
 
 
-@dataclass(frozen=True)
-class RankedTrial:
-    """A trial as its users compare it."""
+class RankedTrial(NamedTuple):
+    """A trial as its users compare it. A tuple, since one question gives ten thousand of them."""
 
     run_id: RunId
     number: int
