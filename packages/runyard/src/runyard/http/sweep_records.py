@@ -34,3 +34,9 @@ def shown_trial(trial: RankedTrial) -> dict[str, Any]:
         "intervals": intervals,
         "stop": stop,
     }
+
+
+def shown_view(view: SweepView) -> dict[str, Any]:
+    trials = [{**shown_trial(one.trial), "why": one.why, "numbers": one.numbers} for one in view.trials]
+    counted = {"trials": trials, "trial_count": view.trial_count}
+    return {**shown_summary(view.summary), **counted, "progress": view.progress}
