@@ -41,8 +41,8 @@ def test_asha_is_a_policy_of_a_sweep(experiment: Experiment, tmp_path: Path) -> 
         experiment, tmp_path / "source", 0.9, 0.8, 0.1, text=WAITING, max_concurrent_runs=1,
         policy=AshaPolicy(reduction_factor=2, min_intervals=1),
     )  # fmt: skip
-    stopped = trials_frame(run)["stopped_by"].tolist()
-    assert stopped[0] is None
+    stopped = trials_frame(run)["stopped_by"]
+    assert stopped.isna()[0]
     assert stopped[2] == "ASHA"
 
 
@@ -83,5 +83,5 @@ def test_an_id_of_ones_own_is_used_once(experiment: Experiment, tmp_path: Path) 
     run = swept(experiment, tmp_path / "source", 0.1, custom_run_id="my-sweep")
     assert [child.id for child in run.get_children()] == ["my-sweep_0"]
     other = sweep_over(tmp_path / "other", 0.2, custom_run_id="my-sweep")
-    with pytest.raises(UserErrorException, match="my-sweep"):
+    with pytest.raises(UserErrorException, match="custom_run_id 'my-sweep' is that of a run that there is"):
         experiment.submit(other)

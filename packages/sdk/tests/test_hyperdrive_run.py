@@ -114,6 +114,8 @@ class Submitting(WithService):
 
     def test_an_id_of_ones_own_is_used(self):
         self.assertEqual(self.submitted(self.config(custom_run_id="mine"))[1]["run_id"], "mine")
+        with self.assertRaisesRegex(HyperDriveConfigException, "custom_run_id 'HD_1' is that of a run that there is"):
+            self.submitted(self.config(custom_run_id=SWEEP))
 
     def test_script_params_that_are_sampled_are_dropped_and_said(self):
         estimator = Estimator(self.folder, compute_target="local", entry_script="train.py",

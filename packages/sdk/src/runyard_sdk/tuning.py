@@ -53,9 +53,9 @@ def trials_frame(run):
     """The children of a sweep (a HyperDriveRun) as a pandas.DataFrame, a row for each in the order they were drawn.
 
     Columns: run_id, number, status, best_primary_metric (NaN where none was logged), intervals (how often it was
-    logged), stopped_by (a policy, or None), stopped_at (its interval), stopped_because (its sentence), then each
-    hyperparameter under its name; one that is called as one of these gets "value_" in front. Raises RunyardError
-    where pandas is not installed.
+    logged), stopped_by (a policy), stopped_at (its interval) and stopped_because (its sentence), which are missing
+    where none stopped it, then each hyperparameter under its name; one that is called as one of these gets "value_"
+    in front. Raises RunyardError where pandas is not installed.
     """
     try:
         from pandas import DataFrame

@@ -5,6 +5,8 @@ import warnings
 from azureml.train.hyperdrive._resuming import SWEEP_TYPE
 from azureml.train.hyperdrive._settings import InvalidSetting
 from azureml.train.hyperdrive.sampling import argument_name
+from runyard_sdk.client import quoted
+from runyard_sdk.errors import NotFound
 from runyard_sdk.ids import uuid4
 
 
@@ -12,6 +14,7 @@ def sweep_submission(config, workspace, overrides):
     """The submission of one child without sampled values, with the sweep in it."""
     if overrides:
         raise InvalidSetting("A HyperDriveConfig takes no %s at submit." % ", ".join(sorted(overrides)))
+    run_id = "HD_" + uuid4() if config._custom_run_id is None else _unused(workspace, config._custom_run_id)
     sweep = config._to_json()
     made = _of_one_child(config, workspace)
     made["definition"]["runyard"]["sweep"] = sweep
@@ -19,8 +22,7 @@ def sweep_submission(config, workspace, overrides):
         "primary_metric_config": json.dumps(sweep["primary_metric"]),
         "resume_from": json.dumps(sweep["resume_from"] or None), "runTemplate": "HyperDrive",
         "azureml.runsource": "hyperdrive", "platform": "AML"})
-    return dict(made, type=SWEEP_TYPE, run_id=config._custom_run_id or "HD_" + uuid4(),
-                tags=sweep_tags(sweep, made["definition"].get("target")))
+    return dict(made, type=SWEEP_TYPE, run_id=run_id, tags=sweep_tags(sweep, made["definition"].get("target")))
 
 
 def sweep_tags(sweep, target):
@@ -35,6 +37,15 @@ def sweep_tags(sweep, target):
         "platform_config": json.dumps({"target": target}),
     }
     return dict(settings, **{"_aml_system_" + name: value for name, value in settings.items()})
+
+
+def _unused(workspace, run_id):
+    """The service takes a second submission of an id for the first one come twice, and answers with that run."""
+    try:
+        workspace._client.get("/runs/" + quoted(run_id))
+    except NotFound:
+        return run_id
+    raise InvalidSetting("custom_run_id %r is that of a run that there is. Give another one, or none." % run_id)
 
 
 def _of_one_child(config, workspace):
