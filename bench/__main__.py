@@ -21,6 +21,7 @@ ROWS = (
     "image_one_package",
     "run_queries",
     "metric_history",
+    "sweep_queries",
     "outputs",
     "mount_large",
     "mount_small",
