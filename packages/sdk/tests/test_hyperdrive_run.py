@@ -110,7 +110,8 @@ class Submitting(WithService):
         self.assertEqual(tags["team"], "blue")
         self.assertEqual(json.loads(properties["primary_metric_config"])["name"], "acc")
         self.assertEqual([properties[name] for name in (
-            "runTemplate", "azureml.runsource", "platform", "resume_from")], ["HyperDrive", "hyperdrive", "AML", "null"])
+            "runTemplate", "azureml.runsource", "platform", "resume_from")], [
+                "HyperDrive", "hyperdrive", "AML", "null"])
 
     def test_an_id_of_ones_own_is_used(self):
         self.assertEqual(self.submitted(self.config(custom_run_id="mine"))[1]["run_id"], "mine")

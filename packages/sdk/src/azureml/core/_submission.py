@@ -35,8 +35,9 @@ def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_n
     properties.setdefault("azureml.sdk", VERSION)
     record = send(experiment, {
         "run_id": run_id or asked.get("run_id") or new_run_id(experiment.name),
-        "type": asked.get("type") or "azureml.scriptrun", "definition": definition, "tags": as_texts(asked.get("tags"), tags),
-        "properties": properties, "display_name": display_name, "parent_id": parent_id, "interactive": False}, folder)
+        "type": asked.get("type") or "azureml.scriptrun", "definition": definition, "properties": properties,
+        "tags": as_texts(asked.get("tags"), tags), "display_name": display_name, "parent_id": parent_id,
+        "interactive": False}, folder)
     run = run_of_record(experiment, record)
     if hasattr(config, "_submitted_as"):
         config._submitted_as(run)

@@ -47,9 +47,10 @@ class HyperDriveConfig(object):
         _check_what_is_run(estimator, run_config, pipeline)
         self._estimator, self._run_config, self._pipeline = estimator, run_config, pipeline
         self._sampling = instance("hyperparameter_sampling", hyperparameter_sampling, HyperParameterSampling,
-                            "RandomParameterSampling({...})")
+                                  "RandomParameterSampling({...})")
         self._metric = text("primary_metric_name", primary_metric_name)
-        self._goal = instance("primary_metric_goal", primary_metric_goal, PrimaryMetricGoal, "PrimaryMetricGoal.MAXIMIZE")
+        self._goal = instance("primary_metric_goal", primary_metric_goal, PrimaryMetricGoal,
+                              "PrimaryMetricGoal.MAXIMIZE")
         self._max_total_runs = whole_number("max_total_runs", max_total_runs, 1)
         self._max_concurrent_runs = self._max_total_runs if max_concurrent_runs is None else whole_number(
             "max_concurrent_runs", max_concurrent_runs, 1)
