@@ -107,6 +107,19 @@ def test_an_end_is_said_once_with_its_cause(yard: Yard) -> None:
     ]
 
 
+def test_an_end_that_came_before_the_stop_says_so(yard: Yard) -> None:
+    yard.submit()
+    good, quick, slow = yard.children(3)
+    yard.log(good, 0.9)
+    for child, end in ((quick, RunStatus.COMPLETED), (slow, RunStatus.CANCELED)):
+        yard.log(child, 0.1)
+        yard.sweep().note_ended(yard.end(child, end))
+    assert [line.partition(" ")[2] for line in yard.lines() if " ended: " in line] == [
+        "ended: Completed before its stop reached it, best 0.1 of 1.",
+        "ended: Canceled, best 0.1 of 1.",
+    ]
+
+
 def test_sweeps_that_are_resumed_from_are_known_first_and_held_against(yard: Yard) -> None:
     yard.submit(EARLIER, sampling=GRID)
     first, _silent = yard.children(2, EARLIER)

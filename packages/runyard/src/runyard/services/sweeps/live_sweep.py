@@ -79,10 +79,11 @@ class LiveSweep:
     def note_ended(self, child: RunRecord) -> None:
         """A child has ended: the sampler may learn of it. Quiet when that was noted, and of runs that are no trial."""
         number = trial_number(child)
+        standing = self._standing
         with self._lock:
-            if number not in self._standing.trials or not self._standing.end(number):
+            if number not in standing.trials or not standing.end(number):
                 return
-            line = ended_line(child, self._standing.score(number), self._standing.intervals(number))
+            line = ended_line(child, standing.trials[number], standing.score(number), standing.intervals(number))
         self.say(Source.CONTROLLER, line)
 
     def stop_judging(self) -> None:

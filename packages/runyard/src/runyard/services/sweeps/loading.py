@@ -67,9 +67,10 @@ def say_the_rest(sweep_id: RunId, standing: Standing, stores: SweepStores) -> No
 
 def _ended(trial: Trial, standing: Standing, runs: RunStore) -> str:
     try:
-        return ended_line(runs.get(trial.child_id), standing.score(trial.number), standing.intervals(trial.number))
+        child = runs.get(trial.child_id)
     except NotFound:
         return f"{trial.child_id} ended: it was deleted."
+    return ended_line(child, trial, standing.score(trial.number), standing.intervals(trial.number))
 
 
 def _logged(

@@ -22,10 +22,12 @@ def best_line(best: BestSoFar, metric: str) -> str:
     return f"{best.run_id} leads: the best {metric} so far is {best.value!r}."
 
 
-def ended_line(child: RunRecord, score: float | None, intervals: int) -> str:
+def ended_line(child: RunRecord, trial: Trial, score: float | None, intervals: int) -> str:
     scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
+    is_late = trial.stop is not None and child.status is not RunStatus.CANCELED
+    late = " before its stop reached it" if is_late else ""
     cause = f" {cause_of(child)}" if child.status is RunStatus.FAILED else ""
-    return f"{child.id} ended: {child.status}, {scored}.{cause}"
+    return f"{child.id} ended: {child.status}{late}, {scored}.{cause}"
 
 
 def no_number_text(metric: str, shown: str = "") -> str:
