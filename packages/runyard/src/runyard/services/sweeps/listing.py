@@ -67,7 +67,7 @@ class SweepListing:
             seed=seed_of(spec, run_id),
             metric=spec.metric,
             goal=spec.goal,
-            counts=_counts(self._trials.tally(run_id)),
+            counts=_counts(self._trials.tally(run_id), has_ended=run.status.is_terminal),
             best=best if has_best else None,
             ends_at=run.started_at and run.started_at + timedelta(minutes=spec.max_duration_minutes),
             logged={} if has_best else self._trials.logged(run_id),
@@ -108,10 +108,12 @@ class SweepListing:
         return run
 
 
-def _counts(tally: Mapping[tuple[RunStatus, bool], int]) -> dict[str, int]:
+def _counts(tally: Mapping[tuple[RunStatus, bool], int], *, has_ended: bool) -> dict[str, int]:
+    """In a sweep that has ended nothing waits: what was sampled and not made by then was called off with it."""
     counts = dict.fromkeys(_COUNTS, 0)
     for (status, is_stopped), count in tally.items():
         counts["sampled"] += count
-        counts[_COUNTED_AS[status]] += count
+        counted_as = _COUNTED_AS[status]
+        counts["canceled" if has_ended and counted_as == "waiting" else counted_as] += count
         counts["stopped"] += count if is_stopped and status is _S.CANCELED else 0
     return counts
