@@ -68,7 +68,8 @@ class Axes:
     @property
     def points(self) -> float:
         """How many points there are; infinite where one axis is a line."""
-        return math.prod(axis.places for axis in self.axes)
+        places = [axis.places for axis in self.axes]
+        return math.inf if math.inf in places else math.prod(places)
 
     def point_of(self, values: Values) -> Point | None:
         places = [axis.place_of(values[axis.name]) if axis.name in values else None for axis in self.axes]

@@ -116,6 +116,8 @@ def _check_bounds(about: str, arguments: Sequence[Any]) -> None:
     high = finite_number(arguments[1], f"max_value in {about}")
     if low >= high:
         raise InvalidArgument(f"min_value in {about} must be below max_value, got {shown(low)} and {shown(high)}.")
+    if not is_finite(high - low):
+        raise InvalidArgument(f"min_value and max_value in {about} are too far apart: {shown(low)} and {shown(high)}.")
     _check_q(about, arguments)
 
 
