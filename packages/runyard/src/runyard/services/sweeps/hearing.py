@@ -13,6 +13,13 @@ from runyard.tuning.histories import Histories
 _TRIES = 20
 
 
+class Logged(NamedTuple):
+    """What counts of a run's numbers: those of the lowest rank that has logged any, None where none has."""
+
+    rank: int | None
+    points: Sequence["Point"]
+
+
 class Point(NamedTuple):
     """One number, and when it was logged: never before the one before it."""
 
@@ -29,9 +36,6 @@ class _Child:
     """False where it has logged, perhaps, what we have not heard."""
 
 
-_DOUBTED = _Child(is_current=False)
-
-
 class Hearing:
     """What the trials of one sweep log of its primary metric, each told by the lowest rank that logs numbers.
 
@@ -45,7 +49,11 @@ class Hearing:
 
     def doubt(self, number: int) -> None:
         """Keep its history alone: where the trial logs again, look for what was not heard of."""
-        self._children[number] = _DOUBTED
+        self.begin(number, self._children[number].rank if number in self._children else None)
+
+    def begin(self, number: int, rank: int | None) -> None:
+        """The trial's history is what this rank has logged, as far as it was read."""
+        self._children[number] = _Child(rank, is_current=False)
 
     def fresh(self, number: int, child_id: RunId, delivered: Delivered) -> Sequence[float]:
         """The numbers that are new by this; the caller adds them to the histories."""
@@ -68,27 +76,26 @@ class Hearing:
         """Intervals that were heard before take the numbers stored for them; those beyond are new."""
         for _ in range(_TRIES):
             offsets = self._metrics.offsets(child_id)
-            rank, points = lowest_points(self._metrics, child_id, self.metric, list(offsets))
+            rank, points = lowest_logged(self._metrics, child_id, self.metric, list(offsets))
             is_current = self._metrics.offsets(child_id) == offsets
             if is_current:
                 break
-        self._children[number] = _Child(rank, dict(offsets), is_current)
-        history = self.histories.get(number)
+        history, known = self.histories.get(number), self._children[number]
         heard = len(history) if history else 0
-        self.histories.drop(number)
-        for point in points[:heard]:
-            self.histories.append(number, point.value)
+        if rank != known.rank:
+            self.histories.drop(number)
+            for point in points[:heard]:
+                self.histories.append(number, point.value)
+        self._children[number] = _Child(rank, dict(offsets), is_current)
         return [point.value for point in points[heard:]]
 
 
-def lowest_points(
-    metrics: MetricStore, run_id: RunId, metric: str, journals: Sequence[str]
-) -> tuple[int | None, Sequence[Point]]:
-    """The lowest rank of these journals that has logged a number, and all that it logged."""
+def lowest_logged(metrics: MetricStore, run_id: RunId, metric: str, journals: Sequence[str]) -> Logged:
+    """What counts of the numbers in these journals of the run."""
     for rank in sorted({journal_rank(journal) for journal in journals}):
         if points := points_of(metrics.series(run_id, metric, rank)):
-            return rank, points
-    return None, ()
+            return Logged(rank, points)
+    return Logged(None, ())
 
 
 def points_of(several: Sequence[MetricSeries]) -> Sequence[Point]:

@@ -7,7 +7,7 @@ from runyard.errors import NotFound
 from runyard.model.runs import RunId
 from runyard.model.sweeps import RankedTrial, SweepSpec, Values
 from runyard.ports.stores import MetricStore, TrialStore
-from runyard.services.sweeps.hearing import Point, lowest_points, points_of
+from runyard.services.sweeps.hearing import Logged, lowest_logged, points_of
 from runyard.tuning.known import Known
 
 
@@ -35,11 +35,11 @@ def resumed_values(trials: TrialStore, child_id: RunId) -> Values:
     )
 
 
-def logged_numbers(metrics: MetricStore, metric: str, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[Point]]:
-    """Of each run the numbers of the lowest rank that logged any."""
-    found = {run_id: points_of(several) for run_id, several in metrics.series_of(run_ids, metric, rank=0).items()}
-    for run_id in [run_id for run_id, points in found.items() if not points]:
-        _, found[run_id] = lowest_points(metrics, run_id, metric, list(metrics.offsets(run_id)))
+def logged_numbers(metrics: MetricStore, metric: str, run_ids: Sequence[RunId]) -> Mapping[RunId, Logged]:
+    of_first = metrics.series_of(run_ids, metric, rank=0)
+    found = {run_id: Logged(0, points_of(several)) for run_id, several in of_first.items()}
+    for run_id in [run_id for run_id, logged in found.items() if not logged.points]:
+        found[run_id] = lowest_logged(metrics, run_id, metric, list(metrics.offsets(run_id)))
     return found
 
 

@@ -7,7 +7,7 @@ from runyard.errors import NotFound
 from runyard.model.runs import RunId
 from runyard.model.sweeps import RankedTrial, Stop, SweepSpec, Trial
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
-from runyard.services.sweeps.hearing import Point
+from runyard.services.sweeps.hearing import Logged
 from runyard.services.sweeps.known import earlier_trials, known_of, logged_numbers
 from runyard.services.sweeps.standing import Standing
 from runyard.services.sweeps.stops import Stops, may_be_stopped
@@ -42,10 +42,11 @@ def load(sweep_id: RunId, spec: SweepSpec, stores: SweepStores, policy: Policy) 
     ranked = {one.number: one for one in stores.trials.ranked([sweep_id], spec.metric, spec.goal)}
     for trial in stores.trials.list(sweep_id):
         standing.take(trial)
-        standing.hearing.doubt(trial.number)
     logged = _logged(stores.metrics, spec.metric, earlier, list(ranked.values()))
     judged = [number for number, one in ranked.items() if one.stop is None and may_be_stopped(one.status)]
-    due = standing.replay(logged, policy, judged)
+    due = standing.replay({key: one.points for key, one in logged.items()}, policy, judged)
+    for number in ranked:
+        standing.hearing.begin(number, logged[number].rank if number in logged else None)
     for number, one in ranked.items():
         if one.status.is_terminal:
             standing.end(number)
@@ -75,7 +76,7 @@ def _ended(trial: Trial, standing: Standing, runs: RunStore) -> str:
 
 def _logged(
     metrics: MetricStore, metric: str, earlier: Sequence[RankedTrial], own: Sequence[RankedTrial]
-) -> dict[TrialKey, Sequence[Point]]:
+) -> dict[TrialKey, Logged]:
     keys: dict[RunId, TrialKey] = {one.run_id: one.run_id for one in earlier}
     keys |= {one.run_id: one.number for one in own if one.intervals}
-    return {keys[run_id]: points for run_id, points in logged_numbers(metrics, metric, list(keys)).items()}
+    return {keys[run_id]: logged for run_id, logged in logged_numbers(metrics, metric, list(keys)).items()}

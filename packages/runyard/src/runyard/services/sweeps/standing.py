@@ -32,7 +32,7 @@ class Standing:
 
     @property
     def next_number(self) -> int:
-        return max(self.trials, default=-1) + 1
+        return next(reversed(self.trials), -1) + 1
 
     @property
     def known(self) -> Sequence[Known]:
