@@ -4,12 +4,12 @@ import math
 from array import array
 from bisect import insort
 from collections.abc import Iterator
-from fractions import Fraction
+from decimal import Decimal
 
 from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal
 from runyard.tuning.checking import is_finite
-from runyard.tuning.exact import as_written
+from runyard.tuning.exact import as_written, plus, share
 
 TrialKey = int | RunId
 
@@ -19,29 +19,28 @@ class History:
 
     def __init__(self, goal: Goal) -> None:
         self._better = max if goal is Goal.MAXIMIZE else min
+        self._values = array("d")
         self._bests = array("d")
+        # As far as somebody has asked for them: most policies never do.
         self._means = array("d")
-        self._total = Fraction(0)
-        self._finite = 0
+        self._total = Decimal(0)
+        self._summed = 0
 
     def __len__(self) -> int:
-        return len(self._bests)
+        return len(self._values)
 
     @property
     def best(self) -> float | None:
-        return self.best_at(len(self)) if self._bests else None
+        return _number(self._bests[-1]) if self._bests else None
 
     def append(self, value: float) -> None:
+        number = float(value) if is_finite(value) else math.nan
         best = self.best
-        if not is_finite(value):
+        self._values.append(number)
+        if math.isnan(number):
             self._bests.append(math.nan if best is None else best)
-            self._means.append(self._means[-1] if self._means else math.nan)
-            return
-        value = float(value)
-        self._total += as_written(value)
-        self._finite += 1
-        self._bests.append(value if best is None else self._better(best, value))
-        self._means.append(float(self._total / self._finite))
+        else:
+            self._bests.append(number if best is None else self._better(best, number))
 
     def best_at(self, interval: int) -> float | None:
         """The best of the first `interval` numbers; None where none of them is finite."""
@@ -49,7 +48,15 @@ class History:
 
     def mean_at(self, interval: int) -> float | None:
         """The mean of the finite ones of the first `interval` numbers."""
+        for value in self._values[len(self._means) : interval]:
+            self._means.append(self._mean_with(value))
         return _number(self._means[interval - 1])
+
+    def _mean_with(self, value: float) -> float:
+        if not math.isnan(value):
+            self._total = plus(self._total, as_written(value))
+            self._summed += 1
+        return share(self._total, self._summed) if self._summed else math.nan
 
 
 class Histories:

@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from runyard.model.sweeps import Goal
-from runyard.tuning.exact import as_written, middle
+from runyard.tuning.exact import as_written, distance, middle, plus, times
 from runyard.tuning.histories import Histories
 
 
@@ -44,9 +45,9 @@ class Bandit:
     def _is_beyond_slack(self, best: float, top: float, goal: Goal) -> bool:
         own, first = as_written(best), as_written(top)
         if self.slack_factor is None:
-            return abs(own - first) > as_written(self.slack_amount or 0)
-        share = 1 + as_written(self.slack_factor)
-        return own * share < first if goal is Goal.MAXIMIZE else own > first * share
+            return distance(own, first) > as_written(self.slack_amount or 0)
+        factor = plus(Decimal(1), as_written(self.slack_factor))
+        return times(own, factor) < first if goal is Goal.MAXIMIZE else own > times(first, factor)
 
 
 @dataclass(frozen=True)
