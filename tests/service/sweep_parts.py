@@ -1,7 +1,7 @@
 """Sweeps on real stores, without a controller: tests make the children and deliver what they log."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Killed(BaseException):
     """The service is gone: nothing that it would have done next is done."""
 
 
-class Yard:
+class SweepYard:
     """One home. `restart` is a new service on it; what the one before had in memory is lost."""
 
     def __init__(self, folder: Path) -> None:
@@ -95,6 +95,12 @@ class Yard:
 
     def close(self) -> None:
         self.stores.close()
+
+
+def opened(folder: Path) -> Iterator[SweepYard]:
+    yard = SweepYard(folder)
+    yield yard
+    yard.close()
 
 
 class Mover:

@@ -9,39 +9,37 @@ import pytest
 from runyard.errors import NotFound
 from runyard.model.runs import RunId, RunStatus
 from runyard.tuning.known import Known
-from tests.service.sweep_parts import SWEEP, Killed, KilledAfter, Yard
+from tests.service.sweep_parts import SWEEP, Killed, KilledAfter, SweepYard, opened
 
 GRID = {"name": "GRID", "parameter_space": {"lr": ["choice", [[1, 2, 3]]]}, "properties": {}}
 EARLIER = RunId("HD_0")
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yield yard
-    yard.close()
+def yard(tmp_path: Path) -> Iterator[SweepYard]:
+    yield from opened(tmp_path)
 
 
-def test_a_trial_is_stored_and_said_before_anybody_has_it(yard: Yard) -> None:
+def test_a_trial_is_stored_and_said_before_anybody_has_it(yard: SweepYard) -> None:
     trial = yard.submit(sampling=GRID).sample_next()
     assert trial is not None
     assert yard.stores.trials.list(SWEEP) == [trial]
     assert yard.lines() == ['GENERATOR][INFO]HD_1_0 sampled: {"lr": 1}']
 
 
-def test_a_grid_ends_when_all_was_tried(yard: Yard) -> None:
+def test_a_grid_ends_when_all_was_tried(yard: SweepYard) -> None:
     sweep = yard.submit(sampling=GRID)
     assert [trial.values["lr"] for trial in sweep.sample(10)] == [1, 2, 3]
     assert sweep.sample_next() is None
 
 
-def test_max_total_runs_is_the_end(yard: Yard) -> None:
+def test_max_total_runs_is_the_end(yard: SweepYard) -> None:
     sweep = yard.submit(max_total_runs=2)
     assert [trial.number for trial in sweep.sample(10)] == [0, 1]
     assert sweep.sample(10) == []
 
 
-def test_trials_are_the_same_whether_the_service_was_killed_or_not(yard: Yard) -> None:
+def test_trials_are_the_same_whether_the_service_was_killed_or_not(yard: SweepYard) -> None:
     values = [trial.values for trial in yard.submit().sample(4)]
     yard.submit(EARLIER)
     for number in range(4):
@@ -52,7 +50,7 @@ def test_trials_are_the_same_whether_the_service_was_killed_or_not(yard: Yard) -
 
 
 @pytest.mark.parametrize(("writes", "next_number"), [(0, 0), (1, 2), (2, 2)])
-def test_a_number_is_used_once_whenever_the_service_is_killed(yard: Yard, writes: int, next_number: int) -> None:
+def test_a_number_is_used_once_whenever_the_service_is_killed(yard: SweepYard, writes: int, next_number: int) -> None:
     yard.submit()
     yard.restart(KilledAfter(writes))
     if writes < 2:
@@ -68,7 +66,7 @@ def test_a_number_is_used_once_whenever_the_service_is_killed(yard: Yard, writes
     assert len(said) == len({line.split()[0] for line in said}) == next_number + 1
 
 
-def test_the_sampler_knows_scores_and_who_is_pending_or_has_none(yard: Yard) -> None:
+def test_the_sampler_knows_scores_and_who_is_pending_or_has_none(yard: SweepYard) -> None:
     yard.submit(policy=None)
     good, failed, silent, _going_on = yard.children(4)
     values = [trial.values for trial in yard.sweep().trials]
@@ -89,7 +87,7 @@ def test_the_sampler_knows_scores_and_who_is_pending_or_has_none(yard: Yard) -> 
     assert yard.sweep().known() == expected
 
 
-def test_an_end_is_said_once_with_its_cause(yard: Yard) -> None:
+def test_an_end_is_said_once_with_its_cause(yard: SweepYard) -> None:
     yard.submit()
     [failed, other] = yard.children(2)
     error = {"error": {"code": "UserError", "message": "No such file: data.csv\nTraceback ..."}}
@@ -107,7 +105,7 @@ def test_an_end_is_said_once_with_its_cause(yard: Yard) -> None:
     ]
 
 
-def test_an_end_that_came_before_the_stop_says_so(yard: Yard) -> None:
+def test_an_end_that_came_before_the_stop_says_so(yard: SweepYard) -> None:
     yard.submit()
     good, quick, slow = yard.children(3)
     yard.log(good, 0.9)
@@ -120,7 +118,7 @@ def test_an_end_that_came_before_the_stop_says_so(yard: Yard) -> None:
     ]
 
 
-def test_sweeps_that_are_resumed_from_are_known_first_and_held_against(yard: Yard) -> None:
+def test_sweeps_that_are_resumed_from_are_known_first_and_held_against(yard: SweepYard) -> None:
     yard.submit(EARLIER, sampling=GRID)
     first, _silent = yard.children(2, EARLIER)
     yard.log(first, 0.9)
@@ -132,7 +130,7 @@ def test_sweeps_that_are_resumed_from_are_known_first_and_held_against(yard: Yar
     assert [best.run_id for best in [sweep.best] if best] == [child]
 
 
-def test_children_that_are_resumed_come_first_with_their_values(yard: Yard) -> None:
+def test_children_that_are_resumed_come_first_with_their_values(yard: SweepYard) -> None:
     yard.submit(EARLIER, sampling=GRID)
     _, second, _ = yard.children(3, EARLIER)
     sweep = yard.submit(sampling=GRID, resume_child_runs=[second])
@@ -146,19 +144,19 @@ def test_children_that_are_resumed_come_first_with_their_values(yard: Yard) -> N
     assert f"GENERATOR][INFO]HD_1_0 sampled: {json.dumps({'lr': 2})}, which are those of {second}" in yard.lines()
 
 
-def test_a_child_whose_trial_is_gone_cannot_be_resumed(yard: Yard) -> None:
+def test_a_child_whose_trial_is_gone_cannot_be_resumed(yard: SweepYard) -> None:
     with pytest.raises(NotFound, match="resume_child_runs names 'HD_9_3'"):
         yard.submit(resume_child_runs=["HD_9_3"]).sample_next()
 
 
-def test_there_is_one_object_of_a_sweep_until_it_is_forgotten(yard: Yard) -> None:
+def test_there_is_one_object_of_a_sweep_until_it_is_forgotten(yard: SweepYard) -> None:
     sweep = yard.submit()
     assert yard.sweep() is sweep
     yard.live.forget(SWEEP)
     assert yard.sweep() is not sweep
 
 
-def test_no_more_than_a_hundred_sweeps_are_kept_and_those_in_use_are_found(yard: Yard) -> None:
+def test_no_more_than_a_hundred_sweeps_are_kept_and_those_in_use_are_found(yard: SweepYard) -> None:
     in_use = yard.submit()
     ids = [id(yard.submit(RunId(f"HD_x{place}"))) for place in range(100)]
     assert len(yard.live._kept) == 100
@@ -167,7 +165,7 @@ def test_no_more_than_a_hundred_sweeps_are_kept_and_those_in_use_are_found(yard:
     assert len(ids) == 100
 
 
-def test_a_sweep_that_has_ended_is_read_and_not_kept(yard: Yard) -> None:
+def test_a_sweep_that_has_ended_is_read_and_not_kept(yard: SweepYard) -> None:
     yard.submit()
     [child] = yard.children(1)
     yard.log(child, 0.9)
