@@ -3,40 +3,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Column, Text, bindparam, cast, func, select, type_coerce, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
-from runyard.model.metrics import MetricKind
 from runyard.model.runs import RunId, RunStatus
 from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
-from runyard.stores.column_types import AnyRow, AnySelect, from_json
+from runyard.stores.column_types import AnyRow, from_json
 from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.run_rows import run_key
 from runyard.stores.schema import metrics, runs, trials
+from runyard.stores.trial_ranking import ALL, FIRST, WITH_RUNS, best_first
 
 _STATUS = {None: RunStatus.NOT_STARTED} | {status.value: status for status in RunStatus}
-_sweeps = runs.alias("sweeps")
 _OF_SWEEP = (
     select(*trials.c["number", "values", "resumed_from", "stop"])
     .join_from(trials, runs)
     .where(runs.c.id == bindparam("sweep_id"))
     .order_by(trials.c.number)
 )
-# The index on ids finds each run; a run that is not made yet has no status.
-_child_id = _sweeps.c.id + "_" + cast(trials.c.number, Text)
-_OF_SWEEPS = trials.join(_sweeps, trials.c.sweep == _sweeps.c.sequence).outerjoin(runs, runs.c.id == _child_id)
-_TALLY = (
-    select(runs.c.status, trials.c.stop.isnot(None), func.count())
-    .select_from(_OF_SWEEPS)
-    .where(_sweeps.c.id == bindparam("sweep_id"))
-    .group_by(runs.c.status, trials.c.stop.isnot(None))
+_SWEEPS = (
+    select(*runs.c["sequence", "id"])
+    .where(runs.c.id.in_(bindparam("sweep_ids", expanding=True)))
+    .order_by(runs.c.sequence)
 )
+_IS_STOPPED = trials.c.stop.isnot(None)
+_TALLY = (
+    select(runs.c.status, _IS_STOPPED, func.count())
+    .select_from(WITH_RUNS)
+    .where(trials.c.sweep == bindparam("sweep"))
+    .group_by(runs.c.status, _IS_STOPPED)
+)
+_CHILDREN = func.count(metrics.c.run.distinct())
 _LOGGED = (
-    select(metrics.c.name, func.count(metrics.c.run.distinct()))
+    select(metrics.c.name, _CHILDREN)
     .join_from(runs, metrics)
     .where(runs.c.parent_id == bindparam("sweep_id"))
     .group_by(metrics.c.name)
-    .order_by(func.count(metrics.c.run.distinct()).desc(), metrics.c.name)
+    .order_by(_CHILDREN.desc(), metrics.c.name)
 )
 _STOPPED = (
     update(trials)
@@ -77,18 +80,22 @@ class SqlTrialStore:
     def ranked(
         self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None
     ) -> Sequence[RankedTrial]:
-        asked = {"sweep_ids": list(sweep_ids), "metric": index_key(metric)}
+        statement = ALL[goal] if limit is None else FIRST[goal].limit(limit)
+        found: list[RankedTrial] = []
         with self._database.read() as connection:
-            if limit is not None:
-                return [_ranked(row) for row in connection.execute(_FIRST[goal], asked | {"limit": limit})]
-            rows = connection.execute(_ALL[goal], asked).all()
-        return _best_first([_ranked(row) for row in rows], goal)
+            for sweep, prefix in _sweeps(connection, sweep_ids):
+                rows = connection.execute(
+                    statement, {"sweep": sweep, "prefix": prefix, "metric": index_key(metric)}
+                ).all()
+                found += [_ranked(prefix, row) for row in rows]
+        return best_first(found, goal)[:limit]
 
     def tally(self, sweep_id: RunId) -> Mapping[tuple[RunStatus, bool], int]:
         counts: Counter[tuple[RunStatus, bool]] = Counter()
         with self._database.read() as connection:
-            for status, is_stopped, count in connection.execute(_TALLY, {"sweep_id": sweep_id}):
-                counts[_STATUS[status], bool(is_stopped)] += count
+            for sweep, prefix in _sweeps(connection, [sweep_id]):
+                for status, is_stopped, count in connection.execute(_TALLY, {"sweep": sweep, "prefix": prefix}):
+                    counts[_STATUS[status], bool(is_stopped)] += count
         return counts
 
     def logged(self, sweep_id: RunId) -> Mapping[str, int]:
@@ -97,53 +104,19 @@ class SqlTrialStore:
             return {row[0]: row[1] for row in found}
 
 
-def _best(goal: Goal) -> Column[float]:
-    return metrics.c.scored_maximum if goal is Goal.MAXIMIZE else metrics.c.scored_minimum
-
-
-def _ranking(goal: Goal) -> AnySelect:
-    """Joined by indexes alone: a sweep's trials, each one's run, of each run the one metric. In no order."""
-    of_child = (metrics.c.run == runs.c.sequence) & (metrics.c.name_key == bindparam("metric"))
-    numbers = metrics.c.family == MetricKind.SCALAR.value
-    columns = (
-        _child_id,
-        trials.c.number,
-        type_coerce(trials.c["values"], Text),
-        runs.c.status,
-        _best(goal),
-        func.coalesce(metrics.c.scored_count, 0),
-        type_coerce(trials.c.stop, Text),
-    )
-    joined = select(*columns).select_from(_OF_SWEEPS.outerjoin(metrics, of_child & numbers))
-    return joined.where(_sweeps.c.id.in_(bindparam("sweep_ids", expanding=True)))
-
-
-def _first(goal: Goal) -> AnySelect:
-    order = _best(goal).desc() if goal is Goal.MAXIMIZE else _best(goal).asc()
-    return _ranking(goal).order_by(order.nulls_last(), *_BY_NUMBER).limit(bindparam("limit"))
-
-
-_BY_NUMBER = (trials.c.sweep, trials.c.number)
-_FIRST = {goal: _first(goal) for goal in Goal}
-_ALL = {goal: _ranking(goal).order_by(*_BY_NUMBER) for goal in Goal}
-
-
-def _best_first(found: list[RankedTrial], goal: Goal) -> list[RankedTrial]:
-    """Quicker by a quarter than to have the database sort such wide rows."""
-    with_number = [trial for trial in found if trial.best is not None]
-    with_number.sort(key=lambda trial: trial.best or 0.0, reverse=goal is Goal.MAXIMIZE)
-    return with_number + [trial for trial in found if trial.best is None]
+def _sweeps(connection: Connection, sweep_ids: Sequence[RunId]) -> Sequence[tuple[int, str]]:
+    """Key, and how the ids of its children begin, of each that there is, oldest first."""
+    found = connection.execute(_SWEEPS, {"sweep_ids": list(sweep_ids)})
+    return [(key, f"{sweep_id}_") for key, sweep_id in found]
 
 
 def _row(sweep: int, trial: Trial) -> dict[str, Any]:
-    stop = None if trial.stop is None else asdict(trial.stop)
-    values = dict(trial.values)
     return {
         "sweep": sweep,
         "number": trial.number,
-        "values": values,
+        "values": dict(trial.values),
         "resumed_from": trial.resumed_from,
-        "stop": stop,
+        "stop": None if trial.stop is None else asdict(trial.stop),
     }
 
 
@@ -151,7 +124,7 @@ def _stop(stored: dict[str, Any] | None) -> Stop | None:
     return None if stored is None else Stop(**stored)
 
 
-def _ranked(row: AnyRow) -> RankedTrial:
-    run_id, number, values, status, best, intervals, stop = row
+def _ranked(prefix: str, row: AnyRow) -> RankedTrial:
+    number, values, status, best, intervals, stop = row
     why = None if stop is None else _stop(from_json(stop))
-    return RankedTrial(run_id, number, values, _STATUS[status], best, intervals, why)
+    return RankedTrial(RunId(f"{prefix}{number}"), number, values, _STATUS[status], best, intervals, why)

@@ -1,0 +1,55 @@
+"""The trials of one sweep beside their runs and what those logged.
+
+The statements take the sweep's key as `sweep`, so that a database knows how many rows to expect, and as `prefix` how
+the ids of its children begin: each trial's run is found by its id, and of each run the one metric by its name.
+"""
+
+from sqlalchemy import Column, Text, bindparam, cast, func, select, type_coerce
+
+from runyard.model.metrics import MetricKind
+from runyard.model.sweeps import Goal, RankedTrial
+from runyard.stores.column_types import AnySelect
+from runyard.stores.schema import metrics, runs, trials
+
+WITH_RUNS = trials.outerjoin(runs, runs.c.id == bindparam("prefix", type_=Text) + cast(trials.c.number, Text))
+"""A trial whose run is not made yet has no status."""
+_WITH_METRIC = WITH_RUNS.outerjoin(
+    metrics,
+    (metrics.c.run == runs.c.sequence)
+    & (metrics.c.name_key == bindparam("metric"))
+    & (metrics.c.family == MetricKind.SCALAR.value),
+)
+
+
+def best_first(found: list[RankedTrial], goal: Goal) -> list[RankedTrial]:
+    """Equals stay in their order. Quicker by a quarter than to have the database sort such wide rows."""
+    with_number = [trial for trial in found if trial.best is not None]
+    with_number.sort(key=lambda trial: trial.best or 0.0, reverse=goal is Goal.MAXIMIZE)
+    return with_number + [trial for trial in found if trial.best is None]
+
+
+def _best(goal: Goal) -> Column[float]:
+    return metrics.c.scored_maximum if goal is Goal.MAXIMIZE else metrics.c.scored_minimum
+
+
+def _joined(goal: Goal) -> AnySelect:
+    """In no order. The JSON of values and stop is left as it is."""
+    columns = (
+        trials.c.number,
+        type_coerce(trials.c["values"], Text),
+        runs.c.status,
+        _best(goal),
+        func.coalesce(metrics.c.scored_count, 0),
+        type_coerce(trials.c.stop, Text),
+    )
+    return select(*columns).select_from(_WITH_METRIC).where(trials.c.sweep == bindparam("sweep"))
+
+
+def _first(goal: Goal) -> AnySelect:
+    order = _best(goal).desc() if goal is Goal.MAXIMIZE else _best(goal).asc()
+    return _joined(goal).order_by(order.nulls_last(), trials.c.number)
+
+
+ALL = {goal: _joined(goal).order_by(trials.c.number) for goal in Goal}
+FIRST = {goal: _first(goal) for goal in Goal}
+"""To be limited: sorted by the database."""
