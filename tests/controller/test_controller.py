@@ -133,13 +133,3 @@ def test_a_queued_run_is_canceled_at_once_and_lets_the_next_through(submitter: S
     go.touch()
     assert submitter.ended(third)["status"] == "Completed"
     assert submitter.statuses(second)[-1] == "Canceled"
-
-
-def test_idle_nodes_leave_down_to_the_minimum(submitter: Submitter):
-    submitter.make_cluster("shrinks", min_nodes=1, max_nodes=2, idle_seconds_before_scaledown=0)
-    runs = [submitter.submit("pass", target="shrinks") for _ in range(2)]
-    for run_id in runs:
-        assert submitter.ended(run_id)["status"] == "Completed"
-    last = submitter.ended(submitter.submit("pass", target="shrinks"))
-    assert last["status"] == "Completed"
-    assert len(submitter.nodes("shrinks")) == 1

@@ -28,6 +28,8 @@ from runyard.services.places import UNMANAGED_TARGETS
 _S = RunStatus
 _WAITING = frozenset({_S.NOT_STARTED, _S.QUEUED})
 _LOOK_SECONDS = 2.0
+QueueName = tuple[str, str]
+"""A workspace, and the compute target there that runs wait for."""
 
 
 class Controller:
@@ -56,10 +58,15 @@ class Controller:
         mover = ChildMover(self._advance_all, self.cancel, self.wake)
         self._sweeps = Sweeps(runs, logs, clock, sweeping, mover)
         self._queues = Queues(
-            runs, around.places, self._starting.start, self._reports.fail_for_user, self._sweeps.let_children_start
+            runs,
+            around.places,
+            self._starting.start,
+            self._reports.fail_for_user,
+            self._failing,
+            self._sweeps.let_children_start,
         )
         self._recovery = Recovery(runs, around.places, gathered, self._starting, self._reports, self.advance)
-        self._woken: queue.SimpleQueue[RunId | None] = queue.SimpleQueue()
+        self._woken: queue.SimpleQueue[RunId | QueueName | None] = queue.SimpleQueue()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="controller", daemon=True)
 
@@ -107,8 +114,10 @@ class Controller:
         if body.get("state") == "prepared" or run.status is _S.QUEUED:
             self.wake(run.id)
         elif body.get("state") == "ended" and run.status.is_terminal:
-            # Others may wait for its nodes, or for what it was to build.
-            self.wake(None if run.nodes else run.id)
+            # Others may wait for what it was to build, or for its nodes.
+            self.wake(run.id)
+            if run.nodes:
+                self._wake_queue(run)
         is_unwanted = run.status is _S.CANCEL_REQUESTED or run.status.is_terminal or run.ticket != attempt_id
         return {
             "cancel": is_unwanted or decision.stop is not None,
@@ -129,7 +138,12 @@ class Controller:
         ended = self._reports.cancel(run.id)
         if ended.ticket:
             self._stopping.cancel(ended, grace=timedelta(0))
-        self.wake()
+        self._wake_queue(ended)
+
+    def _wake_queue(self, run: RunRecord) -> None:
+        """Have those looked at that wait where the run is, or was."""
+        if run.target not in UNMANAGED_TARGETS:
+            self._woken.put((run.workspace, run.target))
 
     def _work(self) -> None:
         next_look = time.monotonic()
@@ -138,7 +152,9 @@ class Controller:
             if self._is_stopping:
                 return
             try:
-                self._advance_all([run_id for run_id in woken if run_id is not None])
+                self._advance_all(
+                    [one for one in woken if isinstance(one, str)], [one for one in woken if isinstance(one, tuple)]
+                )
                 if time.monotonic() >= next_look:
                     next_look = time.monotonic() + _LOOK_SECONDS
                     self.look()
@@ -147,9 +163,9 @@ class Controller:
             except Exception:  # this thread must live on: the next look tries again
                 traceback.print_exc(file=sys.stderr)
 
-    def _next_woken(self, seconds: float) -> Sequence[RunId | None]:
+    def _next_woken(self, seconds: float) -> Sequence[RunId | QueueName | None]:
         """All that somebody waits for, each once; none when that many seconds have passed."""
-        woken: dict[RunId | None, None] = {}
+        woken: dict[RunId | QueueName | None, None] = {}
         with contextlib.suppress(queue.Empty):
             woken[self._woken.get(timeout=max(0.0, seconds))] = None
             while True:
@@ -187,17 +203,16 @@ class Controller:
         """Take the next step of a run that waits for one."""
         self._advance_all([run_id])
 
-    def _advance_all(self, run_ids: Sequence[RunId]) -> None:
-        """Each queue that some of them come to is served once."""
-        queued: dict[tuple[str, str], RunRecord] = {}
+    def _advance_all(self, run_ids: Sequence[RunId], queues: Sequence[QueueName] = ()) -> None:
+        """Those queues, and each that some of the runs come to, are served once."""
+        to_serve = dict.fromkeys(queues)
         for run_id in run_ids:
             with self._failing(run_id):
                 run = self._begun(run_id)
                 if run is not None and run.status is _S.QUEUED:
-                    queued.setdefault((run.workspace, run.target), run)
-        for run in queued.values():
-            with self._failing(run.id):
-                self._queues.serve(run)
+                    to_serve[run.workspace, run.target] = None
+        for workspace, target in to_serve:
+            self._queues.serve(workspace, target)
 
     def _begun(self, run_id: RunId) -> RunRecord | None:
         """The run after all steps but that of waiting for nodes; None where there are none to take."""

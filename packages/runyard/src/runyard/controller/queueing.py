@@ -1,6 +1,6 @@
 import contextlib
-import itertools
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from runyard.errors import NotFound
 from runyard.model.nodes import Gang
@@ -8,8 +8,8 @@ from runyard.model.runs import QueuedRun, RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
-_MOST_TOLD = 20
-"""So many learn whom they wait for; those behind them have as long to wait for either."""
+_LOOKED_AT = 20
+"""So many are read at a time, and learn whom they wait for: what a queue costs does not grow with its length."""
 
 
 class Queues:
@@ -21,30 +21,45 @@ class Queues:
         places: Places,
         start: Callable[[RunRecord, Gang], RunRecord],
         fail: Callable[[RunId, str], object],
+        failing: Callable[[RunId], contextlib.AbstractContextManager[None, bool | None]],
         lets_children_start: Callable[[RunId], bool],
     ) -> None:
+        """Around whatever is done for one run, `failing` has what goes wrong end that run."""
         self._runs, self._places, self._start, self._fail = runs, places, start, fail
-        self._lets_children_start = lets_children_start
+        self._failing, self._lets_children_start = failing, lets_children_start
 
-    def serve(self, run: RunRecord) -> None:
+    def serve(self, workspace: str, target: str) -> None:
         """A run takes its nodes only when all before it on the cluster have theirs."""
-        queue = self._wanted(self._runs.queue(run.workspace, run.target))
-        while queue:
-            waiting = self._runs.get(queue[0].id)
-            if waiting.status is not RunStatus.QUEUED:  # canceled this very moment
-                queue = queue[1:]
-                continue
-            gang = self._places.hold(waiting)
+        while self._serve_first(workspace, target):
+            pass
+
+    def _serve_first(self, workspace: str, target: str) -> bool:
+        """Whether all that were looked at have left the queue, and others may be behind them."""
+        looked_at = self._runs.queue(workspace, target, limit=_LOOKED_AT)
+        wanted = self._wanted(looked_at)
+        left = next((place for place, run in enumerate(wanted) if not self._leaves(run)), len(wanted))
+        for ahead, behind in pairwise(wanted[left:]):
+            if ahead.parent_id is None or ahead.parent_id != behind.parent_id:
+                # It waits for that one as much as for nodes; children of one sweep need not be told.
+                self._say(behind, f"Waiting for nodes of '{target}' behind run {ahead.id}.")
+        return bool(wanted) and left == len(wanted) and len(looked_at) == _LOOKED_AT
+
+    def _leaves(self, first: QueuedRun) -> bool:
+        """Whether the first of a queue has got its nodes, or has gone from it otherwise."""
+        with self._failing(first.id):
+            run = self._runs.get(first.id)
+            if run.status is not RunStatus.QUEUED:  # canceled this very moment
+                return True
+            gang = self._places.hold(run)
             if gang.nodes:
-                self._start(waiting, gang)
-            elif self._places.cluster_of(waiting) is None:
-                self._fail(waiting.id, f"There is no compute target '{waiting.target}' any more.")
+                self._start(run, gang)
+            elif self._places.cluster_of(run) is None:
+                self._fail(run.id, f"There is no compute target '{run.target}' any more.")
             else:
-                self._say(waiting, gang.waits_for)
-                break
-            queue = queue[1:]
-        for ahead, behind in itertools.pairwise(queue[:_MOST_TOLD]):  # they wait for it as much as for nodes
-            self._say(behind, f"Waiting for nodes of '{run.target}' behind run {ahead.id}.")
+                self._say(run, gang.waits_for)
+                return False
+            return True
+        return False  # somebody changed it this very moment, or it has failed: both wake the controller again
 
     def _wanted(self, queue: Sequence[QueuedRun]) -> Sequence[QueuedRun]:
         """Without those whose parent lets none of its children start any more."""

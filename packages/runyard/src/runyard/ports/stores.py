@@ -38,8 +38,8 @@ class RunStore(Protocol):
     def unfinished(self) -> Sequence[RunRecord]:
         """All runs whose status is not terminal, oldest first; without `definition` and `environment_lock`."""
 
-    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
-        """Those that are Queued for that target, oldest first. Quick for thousands."""
+    def queue(self, workspace: str, target: str, *, limit: int) -> Sequence[QueuedRun]:
+        """The first of those that are Queued for that target, oldest first. Quick however many there are."""
 
     def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
         """Children, their children and so on, each after its parent; empty for an unknown run. As light as `list`,

@@ -43,8 +43,8 @@ class NotifyingRunStore:
     def unfinished(self) -> Sequence[RunRecord]:
         return self._inner.unfinished()
 
-    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
-        return self._inner.queue(workspace, target)
+    def queue(self, workspace: str, target: str, *, limit: int) -> Sequence[QueuedRun]:
+        return self._inner.queue(workspace, target, limit=limit)
 
     def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
         return self._inner.descendants(run_id)

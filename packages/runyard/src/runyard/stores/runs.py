@@ -39,6 +39,7 @@ _QUEUE = (
         runs.c.target == bindparam("target"),
     )
     .order_by(runs.c.sequence)
+    .limit(bindparam("limit"))
 )
 _BELOW = select(runs.c.sequence, runs.c.id).where(runs.c.parent_id == bindparam("run_id")).cte(recursive=True)
 _BELOW = _BELOW.union(select(runs.c.sequence, runs.c.id).join_from(_BELOW, runs, runs.c.parent_id == _BELOW.c.id))
@@ -93,9 +94,9 @@ class SqlRunStore:
         with self._database.read() as connection:
             return [to_record(row) for row in connection.execute(_UNFINISHED).all()]
 
-    def queue(self, workspace: str, target: str) -> Sequence[QueuedRun]:
+    def queue(self, workspace: str, target: str, *, limit: int) -> Sequence[QueuedRun]:
         with self._database.read() as connection:
-            found = connection.execute(_QUEUE, {"workspace": workspace, "target": target})
+            found = connection.execute(_QUEUE, {"workspace": workspace, "target": target, "limit": limit})
             return [QueuedRun(*row) for row in found.all()]
 
     def descendants(self, run_id: RunId) -> Sequence[RunRecord]:

@@ -154,14 +154,15 @@ class RunStoreSuite:
         store.create(a_run("elsewhere", RunStatus.QUEUED, target="gpus", workspace="speech"))
         store.create(a_run("other", RunStatus.QUEUED, target="cpus"))
         store.create(a_run("running", RunStatus.RUNNING, target="gpus"))
-        assert store.queue("vision", "gpus") == [
+        assert store.queue("vision", "gpus", limit=9) == [
             QueuedRun(RunId("b"), "Waiting.", None),
             QueuedRun(RunId("a"), "Waiting.", RunId("b")),
         ]
         store.move(store.get(RunId("late")), RunStatus.QUEUED)
         store.move(store.get(RunId("b")), RunStatus.CANCELED)
-        assert [run.id for run in store.queue("vision", "gpus")] == ["late", "a"]
-        assert store.queue("vision", "gone") == []
+        assert [run.id for run in store.queue("vision", "gpus", limit=2)] == ["late", "a"]
+        assert [run.id for run in store.queue("vision", "gpus", limit=1)] == ["late"]
+        assert store.queue("vision", "gone", limit=9) == []
 
     def test_deleting_removes_the_run_and_is_quiet_when_gone(self, store: RunStore) -> None:
         store.create(a_run(status=RunStatus.FAILED, tags={"a": "b"}))
