@@ -1,6 +1,6 @@
 """A controller on real stores whose engine is played by the test: what nodes tell, and when, is up to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -108,10 +108,13 @@ class Stage:
         self.open()
         stores.assets.create_workspace(a_workspace())
 
-    def open(self) -> None:
-        """As a service that begins anew on the same stores."""
-        pool = LocalPool(self.stores.nodes, self.clock)
-        sites = PlayedSites(Site("local", self.engine, pool, "http://here"), Site("far", self.far, pool, "http://far"))
+    def open(self, wrapped: Callable[[Any], Any] = lambda part: part) -> None:
+        """As a service that begins anew on the same stores. `wrapped` stands around what sweeps are moved with."""
+        stores, notifier = self.stores, Notifier()
+        engine, logs, trials = wrapped(self.engine), wrapped(self.logs), wrapped(stores.trials)
+        runs = NotifyingRunStore(wrapped(stores.runs), notifier, AttemptFence(stores.runs))
+        pool = LocalPool(stores.nodes, self.clock)
+        sites = PlayedSites(Site("local", engine, pool, "http://here"), Site("far", self.far, pool, "http://far"))
         around = Surroundings(
             assets=self.stores.assets,
             files=self.stores.files,
@@ -120,18 +123,10 @@ class Stage:
             environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
             outputs=self.outputs,
         )
-        notifier = Notifier()
-        runs = NotifyingRunStore(self.stores.runs, notifier, AttemptFence(self.stores.runs))
-        self.live = LiveSweeps(
-            runs,
-            self.stores.metrics,
-            self.stores.trials,
-            self.logs,
-            self.clock,
-            lambda run: self.controller.cancel(run),
-        )
-        sweeping = SweepSurroundings(self.stores.trials, self.stores.metrics, self.live, most_unmanaged=2)
-        self.controller = Controller(runs, self.logs, self.stores.parts, self.clock, around, sweeping)
+        cancel = lambda run_id: self.controller.cancel(run_id)  # noqa: E731
+        self.live = LiveSweeps(runs, stores.metrics, trials, logs, self.clock, cancel)
+        sweeping = SweepSurroundings(trials, stores.metrics, self.live, most_unmanaged=2)
+        self.controller = Controller(runs, logs, stores.parts, self.clock, around, sweeping)
         notifier.on_end(self.controller.heard_end)
 
     def cluster(self, name: str = "gang", **body: Any) -> None:

@@ -1,0 +1,235 @@
+"""How a sweep goes on, on real stores with children that the test plays."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runyard.errors import StorageFull
+from runyard.model.runs import RunId, RunStatus
+from runyard.stores.sql import open_stores
+from runyard.testing.records import a_file
+from tests.controller.sweep_stage import SWEEP, SweepStage
+
+_S = RunStatus
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[SweepStage]:
+    stores = open_stores(f"sqlite:///{tmp_path}/runyard.db")
+    yield SweepStage(stores, tmp_path)
+    stores.close()
+
+
+def test_as_many_children_as_may_go_on_are_started_at_once(stage: SweepStage) -> None:
+    assert stage.submit().status is _S.RUNNING
+    assert [child.id for child in stage.children()] == ["HD_s_0", "HD_s_1"]
+    assert set(stage.statuses()) == {_S.STARTING}
+
+
+def test_a_free_slot_is_filled_and_the_sweep_ends_with_its_last_child(stage: SweepStage) -> None:
+    stage.submit()
+    stage.ended(stage.children()[1])
+    stage.controller.look()
+    assert [child.status for child in stage.children()] == [_S.STARTING, _S.COMPLETED, _S.STARTING]
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 5}
+    assert stage.sweep.status is _S.COMPLETED
+    assert "Of 5 children: 5 Completed" in stage.lines()
+
+
+def test_a_child_is_what_was_submitted_with_the_values_of_its_trial(stage: SweepStage) -> None:
+    stage.submit()
+    child, trial = stage.get("HD_s_0"), stage.stores.trials.list(SWEEP)[0]
+    assert child.definition["arguments"] == ["--epochs", "3", "--lr", str(trial.values["lr"])]
+    assert child.definition["runyard"] == {"cancel_grace_seconds": 0}
+    assert json.loads(child.tags["hyperparameters"]) == trial.values
+    assert child.tags["_aml_system_hyperparameters"] == child.tags["hyperparameters"]
+    assert (child.parent_id, child.root_id, child.type) == (SWEEP, SWEEP, "azureml.scriptrun")
+
+
+def test_values_are_quoted_for_a_command_that_a_shell_reads(stage: SweepStage) -> None:
+    space = {"name": "GRID", "parameter_space": {"who": ["choice", [["it's; me"]]]}}
+    sweep = stage.submit(sampling=space, max_total_runs=1)
+    definition = {**sweep.definition, "command": "echo hello"}
+    stage.stores.runs.create(
+        type(sweep)(**{**vars(sweep), "id": RunId("HD_c"), "status": _S.NOT_STARTED, "definition": definition})
+    )
+    stage.controller.look()
+    assert stage.get("HD_c_0").definition["command"] == "echo hello --who 'it'\"'\"'s; me'"
+
+
+def test_a_target_without_nodes_takes_one_child_for_each_cpu_and_says_so(stage: SweepStage) -> None:
+    stage.submit(max_concurrent_runs=4)
+    assert len(stage.children()) == 2
+    assert "max_concurrent_runs is 4, but 'local' has no nodes to wait for: 2 at a time" in stage.lines()
+
+
+def test_on_a_cluster_children_wait_for_nodes(stage: SweepStage) -> None:
+    stage.cluster("two", max_nodes=2)
+    stage.submit(target="two", max_total_runs=30, max_concurrent_runs=30)
+    for _ in range(5):
+        stage.controller.look()
+    assert stage.statuses() == {_S.STARTING: 2, _S.QUEUED: 28}
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 30}
+    assert set(stage.starts().values()) == {1}
+
+
+def test_a_grid_that_is_smaller_than_asked_for_ends_the_sweep(stage: SweepStage) -> None:
+    stage.submit(sampling={"name": "GRID", "parameter_space": {"lr": ["choice", [[1, 2, 3]]]}}, max_total_runs=10)
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 3}
+    assert stage.sweep.status is _S.COMPLETED
+
+
+def test_a_child_that_its_user_cancels_is_only_itself(stage: SweepStage) -> None:
+    stage.submit()
+    stage.controller.cancel(RunId("HD_s_0"))
+    stage.play()
+    assert stage.statuses() == {_S.CANCELED: 1, _S.COMPLETED: 4}
+    assert stage.sweep.status is _S.COMPLETED
+
+
+def test_children_that_fail_end_nothing_but_themselves(stage: SweepStage) -> None:
+    stage.submit()
+    stage.log(stage.children()[1], 0.5)
+    stage.failed(stage.children()[0])
+    stage.play()
+    assert stage.sweep.status is _S.COMPLETED
+    assert "1 of 5 children failed: HD_s_0." in stage.sweep.warnings[0]
+
+
+def test_a_sweep_of_which_all_fail_has_failed(stage: SweepStage) -> None:
+    stage.submit()
+    while not stage.sweep.status.is_terminal:
+        for child in stage.children():
+            if child.status is _S.STARTING:
+                stage.failed(child, f"ValueError: bad rate {child.sequence}")
+        stage.controller.look()
+    assert stage.sweep.status is _S.FAILED
+    error = stage.sweep.error["error"]
+    assert error["message"].startswith("All 5 children failed. The cause (as of HD_s_0): ValueError: bad rate")
+
+
+def test_the_best_is_a_property_at_the_end(stage: SweepStage) -> None:
+    stage.submit(max_total_runs=2)
+    stage.log(stage.children()[0], 0.1, 0.7, 0.2)
+    stage.log(stage.children()[1], 0.3)
+    stage.play()
+    found = stage.sweep.properties
+    assert (found["score"], found["best_child_run_id"], found["best_metric_status"]) == ("0.7", "HD_s_0", "Succeeded")
+
+
+def test_a_metric_that_nobody_logs_is_said_with_what_they_did_log(stage: SweepStage) -> None:
+    stage.submit(max_total_runs=2)
+    stage.log(stage.children()[0], 0.1, name="acc")
+    stage.play()
+    assert stage.sweep.status is _S.COMPLETED
+    assert "What they did log: 'acc' (in 1)" in stage.sweep.warnings[0]
+    assert "score" not in stage.sweep.properties
+    assert "No child logged" in stage.sweep.properties["best_metric_status"]
+
+
+@pytest.mark.parametrize("end", [_S.CANCELED, _S.FAILED, _S.COMPLETED])
+def test_a_sweep_that_is_called_off_ends_as_wished_when_its_children_have(stage: SweepStage, end: RunStatus) -> None:
+    stage.submit()
+    stage.controller.cancel(SWEEP, end_as=end)
+    assert stage.sweep.status is _S.CANCEL_REQUESTED
+    assert set(stage.statuses()) == {_S.STARTING}  # the request has not gone through all children
+    stage.controller.look()
+    assert stage.statuses() == {_S.CANCEL_REQUESTED: 2}
+    assert stage.sweep.status is _S.CANCEL_REQUESTED
+    stage.play()
+    assert stage.sweep.status is end
+    assert stage.statuses() == {_S.CANCELED: 2}
+
+
+def test_no_child_starts_while_a_sweep_is_called_off(stage: SweepStage) -> None:
+    stage.cluster("one", max_nodes=1)
+    stage.submit(target="one", max_total_runs=120, max_concurrent_runs=120)
+    while len(stage.children()) < 120:
+        stage.controller.look()
+    stage.controller.cancel(SWEEP)
+    stage.ended(stage.get("HD_s_0"))
+    stage.open()
+    for child in stage.children():
+        stage.controller.advance(child.id)
+    stage.play()
+    assert stage.sweep.status is _S.CANCELED
+    assert stage.starts() == {"HD_s_0": 1}
+    assert stage.statuses() == {_S.CANCELED: 119, _S.COMPLETED: 1}
+
+
+def test_when_its_time_is_over_what_goes_on_is_canceled_and_said(stage: SweepStage) -> None:
+    stage.submit()
+    stage.ended(stage.children()[0])
+    stage.controller.look()
+    stage.clock.advance(timedelta(minutes=60))
+    stage.controller.look()
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 1, _S.CANCELED: 2}
+    assert stage.sweep.status is _S.COMPLETED
+    expected = "max_duration_minutes (60) was over: 2 children canceled that went on, and 2 trials were not begun."
+    assert stage.sweep.warnings[0] == expected
+    assert stage.children()[1].warnings == ("Canceled because the time of its sweep was over.",)
+
+
+def test_a_sweep_that_was_done_in_time_says_nothing_of_it(stage: SweepStage) -> None:
+    stage.submit(max_total_runs=2)
+    for child in stage.children():
+        stage.ended(child)
+    stage.clock.advance(timedelta(minutes=60))
+    stage.open()
+    stage.controller.look()
+    assert stage.sweep.status is _S.COMPLETED
+    assert not any("max_duration_minutes" in text for text in stage.sweep.warnings)
+
+
+def test_trouble_is_said_and_tried_again(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(trials: Any) -> None:
+        raise StorageFull("No space left.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(stage.stores.trials), "add", lambda store, trials: full(trials))
+        stage.submit()
+        assert "No space left." in stage.sweep.message
+        stage.controller.look()
+        assert stage.children() == []
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 5}
+
+
+def test_the_trouble_of_one_sweep_is_not_that_of_another(stage: SweepStage) -> None:
+    taken = RunId("HD_t_0")
+    stage.run(nodes=1, target="local", run_id=taken)
+    stage.submit(sweep_id="HD_t")
+    assert "already a run 'HD_t_0'" in stage.get("HD_t").message
+    stage.submit()
+    stage.play()
+    assert stage.sweep.status is _S.COMPLETED
+
+
+def test_an_end_that_nobody_was_told_of_is_seen(stage: SweepStage) -> None:
+    stage.submit()
+    child = stage.children()[0]
+    stage.stores.runs.move(child, _S.COMPLETED)  # past the notifier
+    stage.controller.look()
+    assert len(stage.children()) == 3
+
+
+def test_a_resumed_child_begins_with_the_outputs_of_the_one_before(stage: SweepStage) -> None:
+    stage.submit(max_total_runs=1)
+    first = stage.children()[0]
+    stage.stores.files.put(first.id, [a_file("outputs/model.pkl"), a_file("logs/x")])
+    stage.play()
+    stage.submit(sweep_id="HD_again", max_total_runs=2, resume_child_runs=[first.id])
+    again = stage.get("HD_again_0")
+    assert [file.path for file in stage.stores.files.list(again.id)] == ["outputs/model.pkl"]
+    plans = {plan.run_id: plan for plan in stage.engine.plans.values()}
+    assert plans[again.id].restores_outputs
+    assert not plans[RunId("HD_again_1")].restores_outputs
+    assert again.tags["hyperparameters"] == first.tags["hyperparameters"]
