@@ -10,10 +10,10 @@ from runyard.model.metrics import MetricBatch
 from runyard.stores.column_types import AnyRow
 from runyard.stores.database import Database
 from runyard.stores.keys import index_key
-from runyard.stores.number_summary import NumberSummary, summed_up
+from runyard.stores.number_summary import NumberSummary
 from runyard.stores.packing import Chunk, joined, pack
 from runyard.stores.schema import metric_chunks, metrics
-from runyard.stores.scores import Score, score
+from runyard.stores.scores import Score, summed_up_and_scored
 
 CHUNK = metric_chunks.c["type", "count", "values", "steps", "at", "ranks"]
 _SMALL = 512
@@ -46,7 +46,7 @@ def packed_batches(batches: Iterable[MetricBatch], rank: int) -> dict[MetricKey,
             continue
         key = index_key(batch.name), batch.kind.family.value
         chunk = pack(batch.values, batch.steps, batch.at, rank)
-        new = PackedBatch(batch.name, batch.kind.value, chunk, summed_up(batch.values), score(batch.values, rank))
+        new = PackedBatch(batch.name, batch.kind.value, chunk, *summed_up_and_scored(batch.values, rank))
         packed[key] = packed[key].then(new) if key in packed else new
     return packed
 

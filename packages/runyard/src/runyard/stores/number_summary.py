@@ -28,10 +28,5 @@ def highest(*numbers: float | None) -> float | None:
 
 
 def summed_up(values: Sequence[Any]) -> NumberSummary:
-    try:
-        if set(map(type, values)) <= {int, float} and not math.isnan(sum(values)):
-            return NumberSummary(float(values[-1]), float(min(values)), float(max(values)))
-    except OverflowError:  # an integer beyond any float is not among the numbers
-        pass
     numbers = [number for value in values if (number := as_number(value)) is not None and not math.isnan(number)]
     return NumberSummary(numbers[-1], min(numbers), max(numbers)) if numbers else NumberSummary()

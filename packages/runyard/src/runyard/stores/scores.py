@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runyard.model.metrics import as_number
-from runyard.stores.number_summary import highest, lowest
+from runyard.stores.number_summary import NumberSummary, highest, lowest, summed_up
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,20 @@ class Score:
         )
 
 
-def score(values: Sequence[Any], rank: int) -> Score:
-    if _are_finite(values):
-        return Score(rank, len(values), float(min(values)), float(max(values)))
+def summed_up_and_scored(values: Sequence[Any], rank: int) -> tuple[NumberSummary, Score]:
+    """Of a batch, which is not empty and of one rank. Quick for the many points of an ordinary one."""
+    try:
+        if set(map(type, values)) <= {int, float} and math.isfinite(sum(values)):
+            low, high = float(min(values)), float(max(values))
+            return NumberSummary(float(values[-1]), low, high), Score(rank, len(values), low, high)
+    except OverflowError:  # an integer beyond any float is not among the numbers
+        pass
+    return summed_up(values), _scored(values, rank)
+
+
+def _scored(values: Sequence[Any], rank: int) -> Score:
     numbers = [number for value in values if (number := as_number(value)) is not None]
     if not numbers:
         return Score()
     finite = [number for number in numbers if math.isfinite(number)]
     return Score(rank, len(numbers), min(finite, default=None), max(finite, default=None))
-
-
-def _are_finite(values: Sequence[Any]) -> bool:
-    """Quick for the many points of an ordinary batch; False too where their sum is beyond any float."""
-    try:
-        return set(map(type, values)) <= {int, float} and math.isfinite(sum(values))
-    except OverflowError:
-        return False
