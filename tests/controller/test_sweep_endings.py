@@ -39,6 +39,7 @@ TABLE = [
     ("stopped by a policy, the others failed", outcome("xf", best=BEST, stopped=named(0)), _S.COMPLETED, ["1 of 2 "]),
     ("nothing logged", outcome("cc"), _S.COMPLETED, ["They logged no metric at all."]),
     ("something else logged", outcome("cc", logged={"loss": 2}), _S.COMPLETED, ["What they did log: 'loss' (in 2)."]),
+    ("logged as a text", outcome("cc", logged={"acc": 2}), _S.COMPLETED, ["in 2 children, but never as a finite"]),
     (
         "its time was over",
         outcome("cxx", best=BEST, left_out=3, cut_off=named(1, 2), minutes=5),

@@ -96,14 +96,17 @@ def _some_failed(failed: Sequence[RunRecord], of: int) -> str:
 
 
 def _never_logged(found: Outcome) -> str:
-    if not found.logged:
-        did = "They logged no metric at all"
-    else:
-        names = sorted(found.logged, key=lambda name: (-found.logged[name], name))
-        shown = ", ".join(f"{name!r} (in {found.logged[name]})" for name in names[:_MOST_NAMED])
-        did = f"What they did log: {shown}{_and_more(len(names))}"
+    metric = found.metric
+    if metric in found.logged:
+        return (
+            f"The primary metric {metric!r} was logged in {found.logged[metric]} {_children(found.logged[metric])}, but "
+            "never as a finite number, so there is no best one. Log it as an int or a float that is not NaN."
+        )
+    names = sorted(found.logged, key=lambda name: (-found.logged[name], name))
+    shown = ", ".join(f"{name!r} (in {found.logged[name]})" for name in names[:_MOST_NAMED])
+    did = f"What they did log: {shown}{_and_more(len(names))}" if names else "They logged no metric at all"
     return (
-        f"No child logged a number of the primary metric {found.metric!r}, so there is no best one. {did}. "
+        f"No child logged the primary metric {metric!r}, so there is no best one. {did}. "
         "Give primary_metric_name the name that the script logs."
     )
 
