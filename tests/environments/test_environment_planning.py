@@ -262,6 +262,20 @@ def test_an_own_environment_without_a_version_gets_that_of_the_estimator():
     assert any("framework_version makes 'tensorflow-gpu'" in note for note in spec.notes)
 
 
+@pytest.mark.parametrize(
+    ("python", "expected"),
+    [
+        ("3.6.2", "tensorflow==1.13.2"),
+        ("3.10.18", "tensorflow==1.13.2"),  # of the SDK, not of its user
+        ("3.9", "tensorflow-cpu"),
+    ],
+)
+def test_the_default_of_an_estimator_stands_where_the_python_can_have_it(python, expected):
+    definition = _definition(conda=[f"python={python}"], pip=["tensorflow-gpu"], version="1.13")
+    definition["runyard"]["estimator"] |= {"unpinned": "TensorFlow", "version_is_default": True}
+    assert plan_environment(definition, gpu_present=False).requirements[0] == expected
+
+
 def test_old_frameworks_find_the_setuptools_that_conda_gave_them():
     spec = plan_environment(_definition(pip=["chainer==5.1.0"]), gpu_present=False)
     assert spec.requirements == ("chainer==5.1.0", "setuptools<70")

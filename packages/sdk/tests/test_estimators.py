@@ -161,9 +161,12 @@ class Environments(WithASource):
     def test_a_version_is_meant_for_the_unpinned_package_of_an_own_environment(self):
         named = self.made(TensorFlow, framework_version="1.13", environment_definition=Environment("own"))
         facts = named._to_submission(None)["definition"]["runyard"]["estimator"]
-        self.assertEqual((facts["unpinned"], facts["version"]), ("TensorFlow", "1.13"))
+        self.assertEqual((facts["unpinned"], facts["version"], facts["version_is_default"]),
+                         ("TensorFlow", "1.13", False))
         unnamed = self.made(TensorFlow, environment_definition=Environment("own"))
-        self.assertNotIn("unpinned", unnamed._to_submission(None)["definition"]["runyard"]["estimator"])
+        facts = unnamed._to_submission(None)["definition"]["runyard"]["estimator"]
+        self.assertEqual((facts["unpinned"], facts["version"], facts["version_is_default"]),
+                         ("TensorFlow", "1.13", True))
 
     def test_both_kinds_of_pip_packages_are_merged(self):
         with open(os.path.join(self.folder, "r.txt"), "w") as file:

@@ -62,7 +62,7 @@ def _with_packages(
     _add_for_tables(wishes, for_tables)
     estimator = ours.get("estimator") or {}
     if estimator.get("unpinned"):
-        pin_framework(wishes, recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present))
+        _pin_framework(wishes, estimator, gpu_present)
     replace_dead_names(wishes, gpu_present=gpu_present)
     own_horovod = _taken_out(wishes, HOROVOD)
     mpi = uses_mpi(definition)
@@ -121,6 +121,15 @@ def _pin_as_made(wishes: Wishes, origins: Sequence[Origin]) -> None:
         if chosen and _suits(wishes.python, chosen.pythons):
             wishes.requirements[at] = f"{name}=={chosen.release}"
             wishes.notes.append(f"'{line}' says no version: {chosen.release} is taken, as in {origin.said}.")
+
+
+def _pin_framework(wishes: Wishes, estimator: Mapping[str, Any], gpu_present: bool) -> None:
+    """An estimator of a framework means the releases of its time, not those of today. A version that its user named
+    is held in any case, its default where the environment's Python can have it."""
+    chosen = recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present)
+    is_default = bool(estimator.get("version_is_default"))
+    if not is_default or _suits(wishes.python, chosen.pythons):
+        pin_framework(wishes, chosen, by="The estimator's default" if is_default else "framework_version")
 
 
 def _suits(python: str, supported: tuple[str, ...]) -> bool:

@@ -34,12 +34,12 @@ def _leave_out_cupy(wishes: Wishes) -> None:
         wishes.notes.append(f"'{line}' is left out: there is no GPU here.")
 
 
-def pin_framework(wishes: Wishes, chosen: Recipe) -> None:
-    """Give the framework's package the version of the recipe where the user names it without one."""
+def pin_framework(wishes: Wishes, chosen: Recipe, *, by: str) -> None:
+    """Give the framework's package the version of the recipe where the user names it without one. `by` says why."""
     for at, line in enumerate(wishes.requirements):
         if requirement_name(line) in chosen.replaced_by and not has_version(line):
             wishes.requirements[at] = chosen.packages[0]
-            wishes.notes.append(f"framework_version makes '{line}' of your environment '{chosen.packages[0]}'.")
+            wishes.notes.append(f"{by} makes '{line}' of your environment '{chosen.packages[0]}'.")
 
 
 def _living(line: str, gpu_present: bool) -> str:

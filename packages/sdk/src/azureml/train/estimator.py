@@ -140,8 +140,8 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
         alone = names_all_packages(self._settings)
         facts = {"framework": None if alone else self.FRAMEWORK_NAME, "version": self._framework_version,
                  "use_gpu": bool(self._settings.get("use_gpu"))}
-        if alone and self._names_version:
-            facts["unpinned"] = self.FRAMEWORK_NAME
+        if alone:
+            facts.update(unpinned=self.FRAMEWORK_NAME, version_is_default=not self._names_version)
         return facts
 
 
