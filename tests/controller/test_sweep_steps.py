@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from runyard.errors import StorageFull
 from runyard.model.runs import RunId, RunStatus
+from runyard.services.runs import Runs
+from runyard.services.sweeps.live_sweep import LiveSweep
 from runyard.stores.sql import open_stores
-from runyard.testing.records import a_file
+from runyard.testing.records import a_file, a_run
 from tests.controller.sweep_stage import SWEEP, SweepStage
 
 _S = RunStatus
@@ -55,9 +58,7 @@ def test_values_are_quoted_for_a_command_that_a_shell_reads(stage: SweepStage) -
     space = {"name": "GRID", "parameter_space": {"who": ["choice", [["it's; me"]]]}}
     sweep = stage.submit(sampling=space, max_total_runs=1)
     definition = {**sweep.definition, "command": "echo hello"}
-    stage.stores.runs.create(
-        type(sweep)(**{**vars(sweep), "id": RunId("HD_c"), "status": _S.NOT_STARTED, "definition": definition})
-    )
+    stage.stores.runs.create(replace(sweep, id=RunId("HD_c"), status=_S.NOT_STARTED, definition=definition))
     stage.controller.look()
     assert stage.get("HD_c_0").definition["command"] == "echo hello --who 'it'\"'\"'s; me'"
 
@@ -189,16 +190,34 @@ def test_a_sweep_that_was_done_in_time_says_nothing_of_it(stage: SweepStage) -> 
     assert not any("max_duration_minutes" in text for text in stage.sweep.warnings)
 
 
-def test_trouble_is_said_and_tried_again(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(trials: Any) -> None:
-        raise StorageFull("No space left.")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(stage.stores.trials), "add", lambda store, trials: full(trials))
-        stage.submit()
-        assert "No space left." in stage.sweep.message
+@pytest.mark.parametrize("write", ["trials.add", "runs.create", "logs.append"])
+def test_what_cannot_be_written_is_said_and_tried_again(
+    stage: SweepStage, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    parts = {"trials": stage.stores.trials, "runs": stage.stores.runs, "logs": stage.logs}
+    part, method = write.split(".")
+    first = stage.submit(max_concurrent_runs=1)
+    stage.ended(stage.children()[0])
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(type(parts[part]), method, _no_room)
         stage.controller.look()
-        assert stage.children() == []
+        assert "No space left." in stage.get(first.id).message
+        stage.controller.look()
+        assert len(stage.children()) == 1
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 5}
+    assert [child.id for child in stage.children()] == [f"HD_s_{number}" for number in range(5)]
+
+
+def _no_room(*given: Any, **named: Any) -> None:
+    raise StorageFull("No space left.")
+
+
+def test_a_sampler_that_fails_is_said_and_asked_again(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(LiveSweep, "sample", lambda sweep, count: [1 / 0])
+        stage.submit()
+        assert "division by zero" in stage.sweep.message
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 5}
 
@@ -219,6 +238,32 @@ def test_an_end_that_nobody_was_told_of_is_seen(stage: SweepStage) -> None:
     stage.stores.runs.move(child, _S.COMPLETED)  # past the notifier
     stage.controller.look()
     assert len(stage.children()) == 3
+
+
+def test_a_sweep_that_is_canceled_before_it_begins_makes_no_child(stage: SweepStage) -> None:
+    stage.controller.look()
+    with_no_look = stage.stores.runs.create(replace(stage.submit(), id=RunId("HD_n"), status=_S.NOT_STARTED))
+    stage.controller.cancel(with_no_look.id)
+    stage.controller.look()
+    assert stage.get("HD_n").status is _S.CANCELED
+    assert stage.stores.trials.list(with_no_look.id) == []
+
+
+def test_what_a_child_has_submitted_is_canceled_with_it(stage: SweepStage) -> None:
+    stage.submit()
+    below = stage.stores.runs.create(a_run("below", _S.QUEUED, parent_id=RunId("HD_s_0"), target="gone"))
+    stage.controller.cancel(SWEEP)
+    stage.controller.look()
+    assert stage.get(below.id).status is _S.CANCELED
+
+
+def test_a_service_with_a_sweep_is_not_idle(stage: SweepStage) -> None:
+    runs = Runs(stage.stores.runs, stage.stores.metrics, stage.logs, stage.controller, stage.clock)
+    stage.submit(max_total_runs=1)
+    stage.ended(stage.children()[0])
+    assert runs.has_unfinished()
+    stage.play()
+    assert not runs.has_unfinished()
 
 
 def test_a_resumed_child_begins_with_the_outputs_of_the_one_before(stage: SweepStage) -> None:

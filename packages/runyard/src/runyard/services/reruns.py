@@ -5,6 +5,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.runs import RunId, RunRecord
 from runyard.ports.stores import FileStore, RunStore
 from runyard.services.submission import SNAPSHOT_PROPERTY, Submission, Submissions
+from runyard.services.sweeps.asked import RESULT_PROPERTIES
 
 RERUN_PROPERTY = "runyard.rerun_of"
 
@@ -24,7 +25,8 @@ class Reruns:
                 hint="Rerun one that was submitted.",
             )
         snapshot = self._files.get_snapshot(first.snapshot_id).entries if first.snapshot_id else None
-        properties = {name: value for name, value in first.properties.items() if name != SNAPSHOT_PROPERTY}
+        left_out = (SNAPSHOT_PROPERTY, *RESULT_PROPERTIES)
+        properties = {name: value for name, value in first.properties.items() if name not in left_out}
         asked = Submission(
             run_id=new_id,
             definition=_locked(first),

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.services.sweeps.asked import BEST_PROPERTY, SCORE_PROPERTY, STATUS_PROPERTY
 
 _MOST_NAMED = 10
 _MOST_SAID = 500
 _NUMBER = re.compile(r"\d[\d.e+-]*")
-SUCCEEDED = "Succeeded"
+_SUCCEEDED = "Succeeded"
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ def _sentence(found: Outcome, status: RunStatus, counts: Counter[RunStatus]) -> 
 
 def _properties(found: Outcome) -> dict[str, str]:
     if found.best is None:
-        return {"best_metric_status": f"No child logged a number of the primary metric {found.metric!r}."}
+        return {STATUS_PROPERTY: f"No child logged a number of the primary metric {found.metric!r}."}
     return {
-        "score": repr(found.best.score),
-        "best_child_run_id": found.best.run_id,
-        "best_metric_status": SUCCEEDED,
+        SCORE_PROPERTY: repr(found.best.score),
+        BEST_PROPERTY: found.best.run_id,
+        STATUS_PROPERTY: _SUCCEEDED,
     }
 
 
@@ -96,10 +97,10 @@ def _some_failed(failed: Sequence[RunRecord], of: int) -> str:
 
 
 def _never_logged(found: Outcome) -> str:
-    metric = found.metric
-    if metric in found.logged:
+    metric, times = found.metric, found.logged.get(found.metric, 0)
+    if times:
         return (
-            f"The primary metric {metric!r} was logged in {found.logged[metric]} {_children(found.logged[metric])}, but "
+            f"The primary metric {metric!r} was logged in {times} {_children(times)}, but "
             "never as a finite number, so there is no best one. Log it as an int or a float that is not NaN."
         )
     names = sorted(found.logged, key=lambda name: (-found.logged[name], name))

@@ -17,6 +17,7 @@ from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.children import children_of
 from runyard.services.places import UNMANAGED_TARGETS
+from runyard.services.sweeps.asked import spec_of
 from runyard.services.sweeps.live import LiveSweeps
 from runyard.services.sweeps.sweep_log import Source
 
@@ -99,10 +100,12 @@ class Sweeps:
                 self._forget(sweep_id)
             else:
                 self._step(run, self._of(run))
-        except Conflict:
-            self._underway.pop(sweep_id, None)  # somebody else changed it: read anew at the next look
+        except Conflict:  # somebody else changed it this very moment
+            self._underway.pop(sweep_id, None)
+            self._mover.wake(sweep_id)
         except Exception as error:  # one sweep's trouble is not that of all other runs
             traceback.print_exc(file=sys.stderr)
+            self._forget(sweep_id)  # what is in memory may be ahead of what is stored
             self._tell(sweep_id, f"{_TROUBLE} {error}"[:_MOST_SAID])
             return False
         return True
@@ -130,7 +133,7 @@ class Sweeps:
         underway.live.say(
             Source.API,
             f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
-            f"{spec.max_duration_minutes} minutes. Children that fail end nothing but themselves.",
+            f"{spec.max_duration_minutes} minutes. A child that fails ends nothing but itself: all are tried.",
         )
         if bound < spec.max_concurrent_runs:
             underway.live.say(
@@ -181,8 +184,9 @@ class Sweeps:
     def _is_time_over(self, run: RunRecord) -> bool:
         if run.started_at is None:
             return False
-        minutes = self._around.live.of(run).spec.max_duration_minutes
-        return self._clock.now() - run.started_at >= timedelta(minutes=minutes)
+        underway = self._underway.get(run.id)
+        spec = underway.live.spec if underway else spec_of(run)
+        return self._clock.now() - run.started_at >= timedelta(minutes=spec.max_duration_minutes)
 
     def _find(self, run_id: RunId) -> RunRecord | None:
         try:

@@ -9,6 +9,10 @@ from runyard.model.sweeps import SWEEP_TYPE, SweepSpec
 from runyard.ports.stores import RunStore
 from runyard.tuning.spec import checked_sweep
 
+SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY = "score", "best_child_run_id", "best_metric_status"
+RESULT_PROPERTIES = (SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY)
+"""What a sweep has found out, once it has ended."""
+
 
 def sweep_in(definition: Mapping[str, Any]) -> Any:
     """What the definition asks of a sweep, as it was submitted; None where it asks for none."""
