@@ -43,6 +43,7 @@ ROWS = (
     "serving_memory",
     "sweep_child_cost",
     "stopping_decision",
+    "bayesian",
 )
 
 

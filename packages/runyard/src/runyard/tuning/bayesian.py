@@ -1,7 +1,7 @@
 """Bayesian sampling: values near those that did well, and away from those that are being tried."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -9,14 +9,20 @@ from runyard.model.sweeps import Goal, Values
 from runyard.tuning.axes import Axes, Point
 from runyard.tuning.checking import is_finite
 from runyard.tuning.known import Known
+from runyard.tuning.observations import Observation
 from runyard.tuning.sobol import MOST_DIMENSIONS, sobol_point
 
 FIRST_POINTS = 10
 """So many points are spread evenly, before there is enough to learn from."""
 FEWEST_ENDED = 5
 """So many of them must have ended, or there is nothing to learn from."""
+MOST_FOR_PROCESS = 60
+MOST_AXES_FOR_PROCESS = 20
+"""Up to these a Gaussian process is quick, and better than anything else in so few trials (bench/bayesian.py)."""
 MOST_PROPOSALS = 4
 """So often the model is asked, where all that it proposes was tried before."""
+
+Model = Callable[[Axes, Sequence[Observation], int], Iterator[Point]]
 
 
 @dataclass(frozen=True)
@@ -37,22 +43,27 @@ class BayesianSampler:
         chance = random.Random(f"{self.seed}/{number}")
         proposals = self._proposals(number, points, chance)
         first = next(proposals)
-        if first not in taken:
-            return self.axes.values_at(first)
-        if len(taken) >= self.axes.points:
+        if first not in taken or len(taken) >= self.axes.points:
             return self.axes.values_at(first)
         others = (point for point in islice(proposals, MOST_PROPOSALS) if point not in taken)
         other: Point | None = next(others, None)
         return self.axes.values_at(other or self.axes.untaken(taken, chance) or first)
 
     def _proposals(self, number: int, points: Sequence[tuple[Point, Known]], chance: random.Random) -> Iterator[Point]:
-        ended = sum(not each.is_pending for _, each in points)
-        if len(points) < FIRST_POINTS or ended < FEWEST_ENDED:
-            return self._evenly(number, chance)
-        from runyard.tuning.parzen import Observation, proposed_points  # Optuna: 0.2 s that only such a sweep needs
-
         observed = [Observation(point, self._loss(each), each.is_pending) for point, each in points]
-        return proposed_points(self.axes, observed, chance.getrandbits(32))
+        if len(observed) < FIRST_POINTS or sum(not each.is_pending for each in observed) < FEWEST_ENDED:
+            return self._evenly(number, chance)
+        return self._model(len(observed))(self.axes, observed, chance.getrandbits(32))
+
+    def _model(self, observed: int) -> Model:
+        """Imported here, since they take numpy and Optuna along: 0.2 s that only such a sweep needs."""
+        if observed <= MOST_FOR_PROCESS and len(self.axes.axes) <= MOST_AXES_FOR_PROCESS:
+            from runyard.tuning import improving
+
+            return improving.proposed_points
+        from runyard.tuning import parzen
+
+        return parzen.proposed_points
 
     def _evenly(self, number: int, chance: random.Random) -> Iterator[Point]:
         dimensions = len(self.axes.axes)

@@ -1,8 +1,8 @@
-"""The model behind Bayesian sampling: Optuna's tree-structured Parzen estimator. To import it takes Optuna along."""
+"""The model behind Bayesian sampling where much is known, or the space has many parameters: Optuna's tree-structured
+Parzen estimator. To import it takes Optuna along."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,19 +12,11 @@ from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from runyard.tuning.axes import Axes, Axis, AxisKind, Point
+from runyard.tuning.observations import Observation
 
 GOOD_PART = 0.2
 MOST_GOOD = 25
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A point that was tried: less `loss` is better; None where there is no number, or none yet."""
-
-    point: Point
-    loss: float | None
-    is_pending: bool = False
 
 
 def proposed_points(axes: Axes, observed: Sequence[Observation], seed: int) -> Iterator[Point]:
@@ -44,8 +36,7 @@ def proposed_points(axes: Axes, observed: Sequence[Observation], seed: int) -> I
 
 def _sampler(seed: int) -> TPESampler:
     sampler = TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=0)
-    # The argument of this name warns that it will go, and warnings cannot be silenced for one thread alone. A larger
-    # part than Optuna's tenth finds better values in the few trials that most sweeps have (bench/bayesian.py).
+    # The argument of this name warns that it will go, and warnings cannot be silenced for one thread alone.
     sampler._gamma = lambda finished: max(1, min(math.ceil(GOOD_PART * finished), MOST_GOOD))
     return sampler
 
