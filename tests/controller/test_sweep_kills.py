@@ -58,6 +58,9 @@ def test_a_sweep_loses_no_child_and_starts_none_twice(tmp_path: Path) -> None:
         assert stage.statuses() == {_S.COMPLETED: 3}
         assert stage.starts() == {"HD_s_0": 1, "HD_s_1": 1, "HD_s_2": 1}
         values = [trial.values["lr"] for trial in stage.stores.trials.list(SWEEP)]
+        for number in range(3):
+            assert all(f"HD_s_{number} {step}" in stage.lines() for step in ("sampled", "scheduled", "ended"))
+        assert "is begun" in stage.lines()
         assert values == [json.loads(child.tags["hyperparameters"])["lr"] for child in stage.children()]
     assert kills > 20
 

@@ -240,6 +240,15 @@ def test_an_end_that_nobody_was_told_of_is_seen(stage: SweepStage) -> None:
     assert len(stage.children()) == 3
 
 
+def test_a_child_that_is_gone_holds_nothing_up(stage: SweepStage) -> None:
+    stage.submit()
+    stage.stores.runs.move(stage.children()[0], _S.COMPLETED)
+    stage.stores.runs.delete(stage.children()[0].id)
+    stage.play()
+    assert stage.sweep.status is _S.COMPLETED
+    assert stage.starts()[RunId("HD_s_0")] == 1
+
+
 def test_a_sweep_that_is_canceled_before_it_begins_makes_no_child(stage: SweepStage) -> None:
     stage.controller.look()
     with_no_look = stage.stores.runs.create(replace(stage.submit(), id=RunId("HD_n"), status=_S.NOT_STARTED))

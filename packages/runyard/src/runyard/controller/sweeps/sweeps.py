@@ -129,7 +129,6 @@ class Sweeps:
 
     def _begin(self, run: RunRecord, underway: Underway) -> RunRecord:
         spec, bound = underway.live.spec, self._most_at_once(run, underway.live.spec)
-        begun = self._runs.move(run, _S.RUNNING, started_at=self._clock.now())
         underway.live.say(
             Source.API,
             f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
@@ -141,7 +140,7 @@ class Sweeps:
                 f"max_concurrent_runs is {spec.max_concurrent_runs}, but {run.target!r} has no nodes to wait for: "
                 f"{bound} at a time, one for each CPU.",
             )
-        return begun
+        return self._runs.move(run, _S.RUNNING, started_at=self._clock.now())
 
     def _call_off(self, run: RunRecord, underway: Underway) -> None:
         underway.live.stop_judging()
@@ -202,22 +201,26 @@ class Sweeps:
             return found
         # Known before the rows are read, so that no end is missed that comes meanwhile.
         underway = self._underway[run.id] = Underway(live)
-        try:
-            children = children_of(self._runs, run)
-        except BaseException:
-            del self._underway[run.id]
-            raise
-        underway.open |= {child.id for child in children if not child.status.is_terminal}
-        there = {child.id for child in children}
-        underway.unmade.extend(trial for trial in underway.live.trials if trial.child_id not in there)
+        there = {child.id: child.status for child in children_of(self._runs, run)}
+        underway.open |= {child_id for child_id, status in there.items() if not status.is_terminal}
+        underway.unmade.extend(trial for trial in live.trials if trial.child_id not in there)
+        # Of these a killed service may not have said it.
+        unbegun = [trial for trial in live.trials if there.get(trial.child_id) is _S.NOT_STARTED]
+        if unbegun:
+            live.note_scheduled(*unbegun)
         return underway
 
     def _mend(self, sweep_id: RunId, open_runs: set[RunId]) -> None:
         """Ends that nobody was told of."""
         underway = self._underway.get(sweep_id)
-        for child_id in (underway.open - open_runs) if underway else ():
-            with contextlib.suppress(NotFound):
-                self.heard_end(self._runs.get(child_id))
+        if underway is None:
+            return
+        for child_id in underway.open - open_runs:
+            child = self._find(child_id)
+            if child is None:
+                underway.open.discard(child_id)
+            elif child.status.is_terminal:
+                self.heard_end(child)
 
     def _forget(self, sweep_id: RunId) -> None:
         self._underway.pop(sweep_id, None)
