@@ -36,6 +36,48 @@ def test_a_child_that_falls_behind_is_stopped_with_the_reason_wherever_users_loo
     assert not any(f"{good} stopped" in line for line in yard.lines())
 
 
+def test_a_child_that_ended_before_its_stop_says_that_the_stop_was_too_late(yard: SweepYard) -> None:
+    yard.submit()
+    good, quick, quicker = yard.children(3)
+    yard.log(good, 0.9)
+    yard.log(quick, 0.5)
+    yard.log(quicker, 0.5)
+    yard.sweep().note_ended(yard.end(quick))
+    yard.end(quicker)
+    yard.restart()  # killed before that end was noted
+    yard.sweep()
+    for child in (quick, quicker):
+        decided, late = yard.run(child).warnings
+        assert decided.startswith("Stopped by the Bandit policy")
+        assert late == "The stop came too late: the run had reached its end by itself."
+        assert [event.text for event in yard.decisions(child)] == [decided, late]
+
+
+def test_what_came_from_a_child_is_stopped_with_it(yard: SweepYard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.stores.runs.create(a_run("below", RunStatus.RUNNING, parent_id=bad))
+    yard.stores.runs.create(a_run("further", RunStatus.QUEUED, parent_id=RunId("below")))
+    yard.stores.runs.create(a_run("ended", RunStatus.COMPLETED, parent_id=bad))
+    yard.log(good, 0.9)
+    yard.log(bad, 0.5)
+    assert yard.canceled == [bad, "below", "further"]
+
+
+def test_what_came_from_a_child_is_stopped_though_the_service_was_killed_in_between(yard: SweepYard) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.stores.runs.create(a_run("below", RunStatus.RUNNING, parent_id=bad))
+    yard.log(good, 0.9)
+    yard.restart(KilledAfter(6))  # points, decision, warning, event, line, cancel of the child
+    with pytest.raises(Killed):
+        yard.log(bad, 0.5)
+    assert yard.canceled == [bad]
+    yard.restart()
+    yard.sweep()
+    assert yard.canceled == [bad, "below"]
+
+
 def test_only_the_child_that_logged_is_judged(yard: SweepYard) -> None:
     yard.submit()
     slow, quick = yard.children(2)

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from runyard.errors import Conflict
@@ -25,6 +25,13 @@ def canceled_with(runs: RunStore, ancestor: RunRecord) -> list[RunRecord]:
     for child in children_of(runs, ancestor):
         found += [child, *canceled_with(runs, child)]
     return found
+
+
+def cancel_below(runs: RunStore, ancestor: RunRecord, cancel: Callable[[RunId], None]) -> None:
+    """Begin to stop what goes on of `canceled_with`. Safe to repeat. Interactive ones end with their parent."""
+    for below in canceled_with(runs, ancestor):
+        if not below.is_interactive and not below.status.is_terminal:
+            cancel(below.id)
 
 
 def is_descendant(runs: RunStore, run: RunRecord, ancestor_id: RunId) -> bool:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from runyard.errors import Conflict, NotFound
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
-from runyard.services.children import canceled_with, children_of
+from runyard.services.children import cancel_below, children_of
 
 TIME_OVER = "Canceled because the time of its sweep was over."
 _S = RunStatus
@@ -39,6 +39,4 @@ class CallingOff:
             self._runs.update(child.id, **said)
         self._cancel(child.id)
         if child.status not in _WAITING:
-            for below in canceled_with(self._runs, child):
-                if not below.is_interactive and not below.status.is_terminal:
-                    self._cancel(below.id)
+            cancel_below(self._runs, child, self._cancel)

@@ -83,7 +83,9 @@ class LiveSweep:
         with self._lock:
             if number not in standing.trials or not standing.end(number):
                 return
-            line = ended_line(child, standing.trials[number], standing.score(number), standing.intervals(number))
+            trial = standing.trials[number]
+            line = ended_line(child, trial, standing.score(number), standing.intervals(number))
+        self._stores.stops.note_end(trial, child)
         self.say(Source.CONTROLLER, line)
 
     def stop_judging(self) -> None:

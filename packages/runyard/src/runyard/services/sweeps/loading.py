@@ -63,14 +63,15 @@ def say_the_rest(sweep_id: RunId, standing: Standing, stores: SweepStores) -> No
     ended = [one for one in trials if standing.has_ended(one.number)]
     unended = [one for one in ended if Told(Source.CONTROLLER, one.child_id, "ended") not in told]
     stores.logs.write(sweep_id, Source.GENERATOR, *map(sampled_line, unsampled))
-    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, standing, stores.runs) for one in unended))
+    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, standing, stores) for one in unended))
 
 
-def _ended(trial: Trial, standing: Standing, runs: RunStore) -> str:
+def _ended(trial: Trial, standing: Standing, stores: SweepStores) -> str:
     try:
-        child = runs.get(trial.child_id)
+        child = stores.runs.get(trial.child_id)
     except NotFound:
         return f"{trial.child_id} ended: it was deleted."
+    stores.stops.note_end(trial, child)
     return ended_line(child, trial, standing.score(trial.number), standing.intervals(trial.number))
 
 
