@@ -21,8 +21,7 @@ def yard(tmp_path: Path) -> Iterator[SweepYard]:
 
 
 def test_a_trial_is_stored_and_said_before_anybody_has_it(yard: SweepYard) -> None:
-    trial = yard.submit(sampling=GRID).sample_next()
-    assert trial is not None
+    [trial] = yard.submit(sampling=GRID).sample(1)
     assert yard.stores.trials.list(SWEEP) == [trial]
     assert yard.lines() == ['GENERATOR][INFO]HD_1_0 sampled: {"lr": 1}']
 
@@ -30,7 +29,7 @@ def test_a_trial_is_stored_and_said_before_anybody_has_it(yard: SweepYard) -> No
 def test_a_grid_ends_when_all_was_tried(yard: SweepYard) -> None:
     sweep = yard.submit(sampling=GRID)
     assert [trial.values["lr"] for trial in sweep.sample(10)] == [1, 2, 3]
-    assert sweep.sample_next() is None
+    assert sweep.sample(1) == []
 
 
 def test_max_total_runs_is_the_end(yard: SweepYard) -> None:
@@ -44,8 +43,7 @@ def test_trials_are_the_same_whether_the_service_was_killed_or_not(yard: SweepYa
     yard.submit(EARLIER)
     for number in range(4):
         yard.restart()
-        trial = yard.sweep(EARLIER).sample_next()
-        assert trial is not None
+        [trial] = yard.sweep(EARLIER).sample(1)
         assert (trial.number, trial.values) == (number, values[number])
 
 
@@ -59,8 +57,7 @@ def test_a_number_is_used_once_whenever_the_service_is_killed(yard: SweepYard, w
     else:
         yard.sweep().sample(2)
     yard.restart()
-    trial = yard.sweep().sample_next()
-    assert trial is not None
+    [trial] = yard.sweep().sample(1)
     assert trial.number == next_number
     said = [line for line in yard.lines() if "sampled" in line]
     assert len(said) == len({line.split()[0] for line in said}) == next_number + 1
@@ -105,6 +102,15 @@ def test_an_end_is_said_once_with_its_cause(yard: SweepYard) -> None:
     ]
 
 
+def test_a_cause_that_is_announced_is_said_with_its_announcement(yard: SweepYard) -> None:
+    yard.submit()
+    [failed] = yard.children(1)
+    error = {"error": {"code": "UserError", "message": "uv says:\n\n  No solution: no-such-package\n  was not found"}}
+    yard.sweep().note_ended(yard.end(failed, RunStatus.FAILED, error=error))
+    [line] = [line for line in yard.lines() if " ended: " in line]
+    assert line.endswith("UserError: uv says: No solution: no-such-package was not found")
+
+
 def test_an_end_that_came_before_the_stop_says_so(yard: SweepYard) -> None:
     yard.submit()
     good, quick, slow = yard.children(3)
@@ -144,9 +150,23 @@ def test_children_that_are_resumed_come_first_with_their_values(yard: SweepYard)
     assert f"GENERATOR][INFO]HD_1_0 sampled: {json.dumps({'lr': 2})}, which are those of {second}" in yard.lines()
 
 
+def test_all_that_is_resumed_is_kept_at_once_so_that_whence_it_came_may_go(yard: SweepYard) -> None:
+    yard.submit(EARLIER, sampling=GRID)
+    earlier = yard.children(3, EARLIER)
+    yard.submit(sampling=GRID, resume_child_runs=earlier, max_total_runs=4)
+    assert [trial.number for trial in yard.sweep().sample(1)] == [0, 1, 2]
+    for run_id in [*earlier, EARLIER]:
+        yard.end(run_id)
+        yard.stores.runs.delete(run_id)
+    assert yard.stores.trials.list(EARLIER) == []
+    yard.restart()
+    assert [trial.values["lr"] for trial in yard.sweep().trials] == [1, 2, 3]
+    assert [trial.number for trial in yard.sweep().sample(2)] == [3]
+
+
 def test_a_child_whose_trial_is_gone_cannot_be_resumed(yard: SweepYard) -> None:
     with pytest.raises(NotFound, match="resume_child_runs names 'HD_9_3'"):
-        yard.submit(resume_child_runs=["HD_9_3"]).sample_next()
+        yard.submit(resume_child_runs=["HD_9_3"]).sample(1)
 
 
 def test_there_is_one_object_of_a_sweep_until_it_is_forgotten(yard: SweepYard) -> None:

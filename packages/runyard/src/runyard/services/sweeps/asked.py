@@ -1,9 +1,10 @@
 """What is checked of a sweep, and of runs near one, before they are stored."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from runyard.errors import InvalidArgument, NotFound
+from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import SWEEP_TYPE, SweepSpec
 from runyard.ports.stores import RunStore
@@ -12,6 +13,7 @@ from runyard.tuning.spec import checked_sweep
 SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY = "score", "best_child_run_id", "best_metric_status"
 RESULT_PROPERTIES = (SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY)
 """What a sweep has found out, once it has ended."""
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 
 
 def sweep_in(definition: Mapping[str, Any]) -> Any:
@@ -23,6 +25,16 @@ def sweep_in(definition: Mapping[str, Any]) -> Any:
 def spec_of(run: RunRecord) -> SweepSpec:
     """What a stored sweep asks for."""
     return checked_sweep(sweep_in(run.definition))
+
+
+def check_no_results(type_: str, properties: Mapping[str, Any]) -> None:
+    """Raises InvalidArgument where somebody else gives what a sweep is to find out. Properties are set once."""
+    given = [name for name in RESULT_PROPERTIES if name in properties]
+    if type_ == SWEEP_TYPE and given:
+        raise InvalidArgument(
+            f"The property {given[0]!r} of a sweep is set at its end, from what its children have logged.",
+            hint="Choose another name.",
+        )
 
 
 class AskedSweeps:
@@ -43,6 +55,21 @@ class AskedSweeps:
         if interactive:
             raise InvalidArgument("A sweep cannot be interactive: its children are started by Runyard.")
         self._check_resumed(workspace, checked_sweep(raw))
+
+    def check_id(self, run_id: RunId) -> None:
+        """Raises Conflict for an id that a child of a sweep which goes on has, or will have."""
+        sweep_id, _, number = run_id.rpartition("_")
+        if not sweep_id or not _NUMBER.fullmatch(number):
+            return
+        try:
+            sweep = self._runs.get(RunId(sweep_id))
+        except NotFound:
+            return
+        if sweep.type == SWEEP_TYPE and not sweep.status.is_terminal:
+            raise Conflict(
+                f"The run_id {run_id!r} is that of a child of the sweep {sweep_id!r}, which goes on.",
+                hint="Choose another run_id.",
+            )
 
     def check_parent(self, parent: RunRecord) -> None:
         """A sweep makes all of its children itself."""

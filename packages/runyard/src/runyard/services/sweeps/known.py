@@ -24,15 +24,17 @@ def known_of(earlier: Sequence[RankedTrial]) -> Sequence[Known]:
     return [Known(json.loads(one.values), one.best) for one in earlier]
 
 
-def resumed_values(trials: TrialStore, child_id: RunId) -> Values:
-    """What the child of another sweep was given. Raises NotFound where its trial is gone."""
-    for trial in trials.list(sweep_of(child_id)):
-        if trial.child_id == child_id:
-            return trial.values
-    raise NotFound(
-        f"resume_child_runs names {child_id!r}, whose values are not stored any more.",
-        hint="Leave it out: it, or its sweep, was deleted.",
-    )
+def resumed_values(trials: TrialStore, child_ids: Sequence[RunId]) -> Sequence[Values]:
+    """What each of these children of other sweeps was given. Raises NotFound where the trial of one is gone."""
+    sweeps = {sweep_of(child_id) for child_id in child_ids}
+    values = {trial.child_id: trial.values for sweep_id in sweeps for trial in trials.list(sweep_id)}
+    for child_id in child_ids:
+        if child_id not in values:
+            raise NotFound(
+                f"resume_child_runs names {child_id!r}, whose values are not stored any more.",
+                hint="Leave it out: it, or its sweep, was deleted.",
+            )
+    return [values[child_id] for child_id in child_ids]
 
 
 def logged_numbers(metrics: MetricStore, metric: str, run_ids: Sequence[RunId]) -> Mapping[RunId, Logged]:

@@ -56,14 +56,14 @@ class LiveSweep:
         with self._lock:
             return self._standing.known
 
-    def sample_next(self) -> Trial | None:
-        """The next trial, stored; None where nothing is left to try."""
-        return next(iter(self.sample(1)), None)
-
     def sample(self, count: int) -> Sequence[Trial]:
-        """The next trials, stored together; fewer where less is left to try."""
+        """The next trials, stored together; fewer where less is left to try.
+
+        The first time these are, before all others, those of `resume_child_runs`: all of them, also where that is
+        more than `count`, since whoever they come from may be gone later. Raises NotFound where one is gone already.
+        """
         with self._sampling:
-            sampled: list[Trial] = []
+            sampled = self._resumed()
             while len(sampled) < count and (trial := self._next_trial(sampled)) is not None:
                 sampled.append(trial)
             self._stores.trials.add(sampled)
@@ -122,15 +122,21 @@ class LiveSweep:
         for trial in undone:
             self._stores.stops.carry_out(trial)
 
+    def _resumed(self) -> list[Trial]:
+        """Those that it has yet to take from other sweeps."""
+        with self._lock:
+            first = self._standing.next_number
+        earlier = self.spec.resume_child_runs[first:]
+        values = resumed_values(self._stores.trials, earlier)
+        pairs = enumerate(zip(earlier, values, strict=True), first)
+        return [Trial(self.run_id, number, given, resumed_from=whence) for number, (whence, given) in pairs]
+
     def _next_trial(self, sampled: Sequence[Trial]) -> Trial | None:
         with self._lock:
             number = self._standing.next_number + len(sampled)
             known = self._standing.known
         if number >= most_trials(self.spec):
             return None
-        if number < len(self.spec.resume_child_runs):
-            earlier = self.spec.resume_child_runs[number]
-            return Trial(self.run_id, number, resumed_values(self._stores.trials, earlier), resumed_from=earlier)
         pending = [Known(trial.values, is_pending=True) for trial in sampled]
         values = self._sampler.sample(number, [*known, *pending])
         return None if values is None else Trial(self.run_id, number, values)

@@ -5,6 +5,7 @@ import json
 
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.sweeps import Trial
+from runyard.services.sweeps.causes import cause_text
 from runyard.services.sweeps.standing import BestSoFar
 
 
@@ -37,7 +38,6 @@ def no_number_text(metric: str, shown: str = "") -> str:
 
 
 def cause_of(child: RunRecord) -> str:
-    """The code and the first line of its error."""
+    """The code and the first words of its error."""
     error = (child.error or {}).get("error") or {}
-    first = str(error.get("message") or "").strip().partition("\n")[0]
-    return f"{error.get('code') or 'Error'}: {first or 'it does not say why'}"
+    return f"{error.get('code') or 'Error'}: {cause_text(error.get('message')) or 'it does not say why'}"
