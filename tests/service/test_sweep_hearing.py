@@ -318,6 +318,19 @@ def test_a_decision_is_carried_out_whenever_the_service_is_killed(yard: SweepYar
     assert yard.run(bad).status is RunStatus.CANCEL_REQUESTED
 
 
+def test_an_interval_that_was_due_before_the_last_of_a_batch_is_judged_after_a_kill(yard: SweepYard) -> None:
+    yard.submit(policy={"name": "Bandit", "properties": {"slack_factor": 0.1, "evaluation_interval": 2}})
+    good, bad = yard.children(2)
+    yard.log(good, 0.9, 0.9, 0.9)
+    yard.restart(KilledAfter(1))
+    with pytest.raises(Killed):
+        yard.log(bad, 0.1, 0.1, 0.1)
+    yard.restart()
+    yard.sweep()
+    assert yard.canceled == [bad]
+    assert [trial.stop.interval for trial in yard.sweep().trials if trial.stop] == [2]
+
+
 def test_loading_anew_stops_nobody_whom_later_numbers_would_have_stopped(yard: SweepYard) -> None:
     yard.submit()
     slow, quick = yard.children(2)

@@ -16,17 +16,20 @@ class Policy(Protocol):
     def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
         """Whether the trial, which has just logged, is to be stopped; None where it goes on or is not due."""
 
+    def last_due(self, intervals: int) -> int:
+        """At which of its first `intervals` a trial was to be judged last; 0 for at none."""
+
 
 @dataclass(frozen=True)
 class EarlyTermination:
     name: str
     metric: str
     rule: Rule
-    is_due: Callable[[int], bool]
+    last_due: Callable[[int], int]
 
     def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
         history = histories.get(key)
-        if history is None or not self.is_due(len(history)):
+        if history is None or self.last_due(len(history)) != len(history):
             return None
         found = self.rule.finding(history.best, len(history), histories)
         if found is None:
@@ -46,12 +49,15 @@ class NoTermination:
     def judge(self, key: TrialKey, histories: Histories) -> Stop | None:
         return None
 
+    def last_due(self, intervals: int) -> int:
+        return 0
+
 
 def policy_of(spec: SweepSpec) -> Policy:
     """The policy that the sweep asks for; none stops anything where its sampling leaves policies aside."""
     if spec.policy == "Default" or ignored_policy(spec):
         return NoTermination()
-    return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _due_of(spec))
+    return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _last_due_of(spec))
 
 
 def _rule_of(spec: SweepSpec) -> Rule:
@@ -65,12 +71,23 @@ def _rule_of(spec: SweepSpec) -> Rule:
     return MedianStopping()
 
 
-def _due_of(spec: SweepSpec) -> Callable[[int], bool]:
+def _last_due_of(spec: SweepSpec) -> Callable[[int], int]:
     properties = spec.policy_properties
     if spec.policy == "ASHA":
         return _Rungs(properties["min_intervals"], properties["reduction_factor"], properties.get("max_intervals"))
-    every, delay = properties["evaluation_interval"], properties["delay_evaluation"]
-    return lambda interval: interval % every == 0 and interval >= delay
+    return _Regular(properties["evaluation_interval"], properties["delay_evaluation"])
+
+
+@dataclass(frozen=True)
+class _Regular:
+    """Every so many intervals, none before `delay`."""
+
+    every: int
+    delay: int
+
+    def __call__(self, intervals: int) -> int:
+        last = intervals - intervals % self.every
+        return last if last >= self.delay else 0
 
 
 @dataclass(frozen=True)
@@ -81,8 +98,8 @@ class _Rungs:
     factor: int
     last: int | None
 
-    def __call__(self, interval: int) -> bool:
-        rung = self.first
-        while rung < interval:
-            rung *= self.factor
-        return rung == interval and (self.last is None or rung < self.last)
+    def __call__(self, intervals: int) -> int:
+        reached, rung = 0, self.first
+        while rung <= intervals and (self.last is None or rung < self.last):
+            reached, rung = rung, rung * self.factor
+        return reached

@@ -32,7 +32,7 @@ class SweepStores:
 class Loaded:
     standing: Standing
     due: Mapping[int, Stop]
-    """What the policy says of trials that go on, by the last number of each."""
+    """What the policy says of trials that go on, each at the last interval it was due."""
 
 
 def load(sweep_id: RunId, spec: SweepSpec, stores: SweepStores, policy: Policy) -> Loaded:

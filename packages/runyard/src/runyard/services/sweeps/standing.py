@@ -74,12 +74,12 @@ class Standing:
     def replay(
         self, logged: Mapping[TrialKey, Sequence[Point]], policy: Policy, judged: Iterable[int]
     ) -> dict[int, Stop]:
-        """Take numbers in the order of their times, and judge each of the `judged` by its last one.
+        """Take numbers in the order of their times, and judge each of the `judged` at the last interval it was due.
 
         That one may have been stored and never judged. Held against what was logged before it alone, it comes to the
         decision that was due then, so judging it twice is harmless.
         """
-        last = {number: len(logged[number]) for number in judged if number in logged}
+        last = {number: policy.last_due(len(logged[number])) for number in judged if number in logged}
         ordered = sorted((at, place, key, value) for place, (at, key, value) in enumerate(_all(logged)))
         stops: dict[int, Stop] = {}
         for _, _, key, value in ordered:
