@@ -235,6 +235,33 @@ def test_a_bayesian_sweep_says_that_it_ignores_its_policy_once(yard: SweepYard) 
     assert [line for line in yard.lines() if warning in line] == [f"CONTROLLER][INFO]{warning}"]
 
 
+def test_a_slack_factor_of_a_best_below_zero_is_warned_of_once(yard: SweepYard) -> None:
+    yard.submit()
+    good, *others = yard.children(3)
+    yard.log(good, -1.0)
+    for child in others:
+        yard.log(child, -1.01)
+    yard.restart()
+    yard.sweep()
+    assert yard.canceled == others
+    [warning] = yard.run(SWEEP).warnings
+    assert warning.startswith("slack_factor=0.1 is a part of the best accuracy, and of a best that is 0 or below")
+    assert [line for line in yard.lines() if warning in line] == [f"CONTROLLER][INFO]{warning}"]
+
+
+@pytest.mark.parametrize(
+    ("values", "properties"),
+    [((0.9, 0.1), {"slack_factor": 0.1}), ((-1.0, math.nan), {"slack_factor": 0.1}), ((-1.0, -3), {"slack_amount": 1})],
+)
+def test_other_slack_is_not_warned_of(yard: SweepYard, values: list[float], properties: dict[str, float]) -> None:
+    yard.submit(policy={"name": "Bandit", "properties": properties})
+    children = yard.children(2)
+    for child, value in zip(children, values, strict=True):
+        yard.log(child, value)
+    assert yard.canceled == children[1:]
+    assert yard.run(SWEEP).warnings == ()
+
+
 def test_the_best_so_far_is_said_when_it_changes(yard: SweepYard) -> None:
     yard.submit(policy=None)
     first, second = yard.children(2)

@@ -60,6 +60,17 @@ def policy_of(spec: SweepSpec) -> Policy:
     return EarlyTermination(spec.policy, spec.metric, _rule_of(spec), _last_due_of(spec))
 
 
+def doubt_of(spec: SweepSpec, stop: Stop) -> str | None:
+    """Says of a decision that it is as the policy has it and hardly as it was meant, where that is so."""
+    factor = spec.policy_properties.get("slack_factor")
+    if factor is None or stop.value is None or stop.held_against is None or stop.held_against > 0:
+        return None
+    return (
+        f"slack_factor={factor!r} is a part of the best {spec.metric}, and of a best that is 0 or below it allows no "
+        "slack: all runs but the best ones are stopped. Use slack_amount for a metric that can be negative."
+    )
+
+
 def _rule_of(spec: SweepSpec) -> Rule:
     properties = spec.policy_properties
     if spec.policy == "Bandit":

@@ -14,7 +14,7 @@ from runyard.services.sweeps.stops import may_be_stopped
 from runyard.services.sweeps.sweep_lines import best_line, ended_line, no_number_text, sampled_line, scheduled_line
 from runyard.services.sweeps.sweep_log import Source
 from runyard.tuning.known import Known
-from runyard.tuning.policies import policy_of
+from runyard.tuning.policies import doubt_of, policy_of
 from runyard.tuning.samplers import most_trials, sampler_of, seed_of
 from runyard.tuning.spec import ignored_policy
 
@@ -37,6 +37,7 @@ class LiveSweep:
         self._sampling = threading.Lock()
         self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
         self._said_no_number: set[int] = set()
+        self._has_said_doubt = False
         loaded = load(sweep.id, self.spec, stores, self._policy)
         self._standing, self._due = loaded.standing, loaded.due
 
@@ -106,13 +107,13 @@ class LiveSweep:
         self._say_no_number(number, child, delivered)
         if stopped is not None:
             self._stores.stops.carry_out(stopped)
+            self._say_doubt(stopped)
 
     def mend(self, sweep: RunRecord) -> None:
         """Do what a killed service has decided and not done, or stored and not said."""
         ignored = ignored_policy(self.spec)
-        if ignored is not None and ignored not in sweep.warnings:
-            self.say(Source.CONTROLLER, ignored)
-            self._stores.runs.update(self.run_id, warnings=(ignored,))
+        if ignored is not None:
+            self._warn(ignored, sweep)
         say_the_rest(self.run_id, self._standing, self._stores)
         with self._lock:
             for number, stop in self._due.items() if self._is_judging else ():
@@ -121,6 +122,8 @@ class LiveSweep:
             undone = [one for number, one in self._standing.trials.items() if not self._standing.has_ended(number)]
         for trial in undone:
             self._stores.stops.carry_out(trial)
+        for trial in self.trials:
+            self._say_doubt(trial)
 
     def _resumed(self) -> list[Trial]:
         """Those that it has yet to take from other sweeps."""
@@ -160,6 +163,20 @@ class LiveSweep:
             return None
         self._standing.trials[number] = trial
         return trial if self._stores.trials.stop(self.run_id, number, stop) else None
+
+    def _say_doubt(self, trial: Trial) -> None:
+        doubt = None if trial.stop is None else doubt_of(self.spec, trial.stop)
+        if doubt is None:
+            return
+        with self._lock:
+            is_first, self._has_said_doubt = not self._has_said_doubt, True
+        if is_first:
+            self._warn(doubt, self._stores.runs.get(self.run_id))
+
+    def _warn(self, text: str, sweep: RunRecord) -> None:
+        if text not in sweep.warnings:
+            self.say(Source.CONTROLLER, text)
+            self._stores.runs.update(self.run_id, warnings=(text,))
 
     def _say_no_number(self, number: int, child: RunRecord, delivered: Delivered) -> None:
         shown = no_number_in(self.spec.metric, delivered.batches)
