@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 from typing import Any
 
@@ -196,3 +197,9 @@ def test_a_run_that_is_no_sweep_is_told_so(shell: Shell, sweep: str) -> None:
 def test_runs_show_points_to_the_sweep(shell: Shell, sweep: str) -> None:
     assert f"runyard sweeps show {sweep}" in shell("runs", "show", sweep).stdout
     assert f"runyard sweeps show {sweep}" in shell("runs", "show", f"{sweep}_2").stdout
+
+
+def test_a_sweep_is_made_again_under_an_id_of_sweeps(shell: Shell, sweep: str) -> None:
+    made = shell("runs", "rerun", sweep, "--experiment", "others").stdout.strip()
+    assert re.fullmatch(r"HD_[0-9a-f-]{36}", made)
+    assert shell("sweeps", "show", made, "-f").returncode == 0

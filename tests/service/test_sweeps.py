@@ -165,12 +165,63 @@ def test_canceling_the_run_above_takes_the_sweep_along(client: WireClient) -> No
 
 
 @pytest.mark.parametrize("end", ["Completed", "Failed"])
-def test_a_sweep_can_be_ended_as_its_submitter_says(client: WireClient, end: str) -> None:
+def test_the_end_of_a_sweep_is_that_of_its_children_and_of_nobodys_word(client: WireClient, end: str) -> None:
     sweep = post(client, a_body(client, WAITS))
     going_on(client, sweep)
-    client.patch(f"/runs/{sweep}", {"status": end})
-    assert wait_for(client, sweep, *ENDS)["status"] == end
-    assert set(children_of(client, sweep).values()) == {"Canceled"}
+    answer = client.refusal("PATCH", f"/runs/{sweep}", {"status": end})
+    assert (answer["status"], "ends when its children have" in answer["problem"]) == (409, True)
+    client.patch(f"/runs/{sweep}", {"status": "Canceled"})
+    assert wait_for(client, sweep, *ENDS)["status"] == "Canceled"
+
+
+def test_what_a_sweep_finds_out_is_given_by_nobody_else(client: WireClient) -> None:
+    body = a_body(client, max_total_runs=1)
+    answer = refused(client, {**body, "properties": {"score": "9"}})
+    assert (answer["status"], "'score'" in answer["problem"]) == (400, True)
+    sweep = post(client, body)
+    answer = client.refusal("PATCH", f"/runs/{sweep}", {"properties": {"best_child_run_id": "other"}})
+    assert (answer["status"], "'best_child_run_id'" in answer["problem"]) == (400, True)
+    assert wait_for(client, sweep, *ENDS)["properties"]["best_child_run_id"] == f"{sweep}_0"
+
+
+def test_a_sweep_that_is_made_again_finds_out_for_itself(client: WireClient) -> None:
+    sweep = post(client, a_body(client, max_total_runs=1))
+    wait_for(client, sweep, *ENDS)
+    again = client.post(f"/runs/{sweep}/rerun", {"run_id": f"{sweep}again"})["id"]
+    ended = wait_for(client, again, *ENDS)
+    assert ended["properties"]["best_child_run_id"] == f"{again}_0"
+    assert ended["properties"]["runyard.rerun_of"] == sweep
+
+
+@pytest.mark.parametrize("named", ["HD_other_0", {"a": 1}, None])
+def test_nobody_asks_for_the_outputs_of_another_run(client: WireClient, named: object) -> None:
+    sweep = a_body(client)
+    plain = {**sweep, "type": "azureml.scriptrun", "definition": {**sweep["definition"], "runyard": {}}}
+    for body in (sweep, plain):
+        ours = {**body["definition"]["runyard"], "outputs_of": named}
+        answer = refused(client, {**body, "definition": {**body["definition"], "runyard": ours}})
+        assert (answer["status"], "runyard.outputs_of" in answer["problem"]) == (400, True)
+
+
+def test_a_resumed_child_that_is_made_again_has_the_same_outputs_before_it(client: WireClient) -> None:
+    writes = "import os\nos.makedirs('outputs', exist_ok=True)\nopen('outputs/state', 'a').write('more ')\n"
+    first = post(client, a_body(client, writes, max_total_runs=1))
+    wait_for(client, first, *ENDS)
+    resumed = a_body(client, writes, f"{first}resumed", max_total_runs=1, resume_child_runs=[f"{first}_0"])
+    child = f"{post(client, resumed)}_0"
+    wait_for(client, f"{first}resumed", *ENDS)
+    again = client.post(f"/runs/{child}/rerun", {"run_id": f"{first}again"})["id"]
+    assert wait_for(client, again, *ENDS)["status"] == "Completed"
+    assert client.read(f"/runs/{again}/files/outputs/state") == b"more more "
+
+
+def test_the_ids_of_children_to_come_are_kept_for_them(client: WireClient) -> None:
+    sweep = post(client, a_body(client, WAITS))
+    answer = refused(client, {"run_id": f"{sweep}_2", "interactive": True})
+    assert (answer["status"], sweep in answer["problem"]) == (409, True)
+    client.interactive_run(f"{sweep}_02")
+    client.post(f"/runs/{sweep}/cancel")
+    wait_for(client, sweep, "Canceled")
 
 
 def test_a_child_stays_while_its_sweep_goes_on(client: WireClient) -> None:

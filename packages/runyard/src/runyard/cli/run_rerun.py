@@ -1,6 +1,7 @@
 """`runyard runs rerun`: a run once more, from the code, the definition and the very packages that it had."""
 
 from typing import Annotated
+from uuid import uuid4
 
 import typer
 
@@ -8,6 +9,7 @@ from runyard.cli.connection import connect, quoted
 from runyard.cli.exits import exit_as
 from runyard.cli.output import Format, FormatOption, print_json
 from runyard.cli.run_logs import print_followed
+from runyard.model.sweeps import SWEEP_TYPE
 
 
 def rerun(
@@ -31,7 +33,8 @@ def rerun(
 
     service = connect()
     before = service.get(f"/runs/{quoted(run)}")
-    new = new_run_id(experiment or before["experiment"])
+    is_sweep = before["type"] == SWEEP_TYPE
+    new = f"HD_{uuid4()}" if is_sweep else new_run_id(experiment or before["experiment"])
     asked = {"run_id": new, "experiment": experiment, "display_name": name}
     record = service.post(f"/runs/{quoted(run)}/rerun", asked)
     if follow:

@@ -6,6 +6,7 @@ from typing import Any
 
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.planning.attempts import max_attempts_of
+from runyard.services.definition import OUTPUTS_OF
 from runyard.services.logs import LOG_STARTS
 
 PORT_TAKEN = "PortTaken"
@@ -58,7 +59,7 @@ def restores_outputs(run: RunRecord) -> bool:
 
 def outputs_of(run: RunRecord) -> RunId | None:
     """The run whose outputs/ it begins with."""
-    found: RunId | None = (run.definition.get("runyard") or {}).get("outputs_of")
+    found: RunId | None = (run.definition.get("runyard") or {}).get(OUTPUTS_OF)
     return found
 
 

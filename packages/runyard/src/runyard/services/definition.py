@@ -10,6 +10,19 @@ from runyard.planning.attempts import max_attempts_of
 from runyard.planning.distribution import distribution_of, node_count_of
 from runyard.planning.launch_single import command_of
 
+OUTPUTS_OF = "outputs_of"
+"""Names, in 'runyard' of a definition, the run with whose outputs/ that one begins. Only we set it."""
+
+
+def check_no_others_outputs(definition: Mapping[str, Any]) -> None:
+    """Raises InvalidArgument where a submitter asks for another run's outputs: it may be one that is not theirs."""
+    ours = definition.get("runyard")
+    if isinstance(ours, Mapping) and OUTPUTS_OF in ours:
+        raise InvalidArgument(
+            f"'runyard.{OUTPUTS_OF}' cannot be given with a run: it is set for the children that a sweep resumes.",
+            hint="Give resume_child_runs of a HyperDriveConfig, or read the files by Run.download_files().",
+        )
+
 
 def target_of(definition: Mapping[str, Any]) -> str:
     target = definition.get("target") or "local"

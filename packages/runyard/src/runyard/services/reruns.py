@@ -4,6 +4,7 @@ from typing import Any
 from runyard.errors import InvalidArgument
 from runyard.model.runs import RunId, RunRecord
 from runyard.ports.stores import FileStore, RunStore
+from runyard.services.definition import OUTPUTS_OF
 from runyard.services.submission import SNAPSHOT_PROPERTY, Submission, Submissions
 from runyard.services.sweeps.asked import RESULT_PROPERTIES
 
@@ -29,21 +30,21 @@ class Reruns:
         properties = {name: value for name, value in first.properties.items() if name not in left_out}
         asked = Submission(
             run_id=new_id,
-            definition=_locked(first),
+            definition=_definition(first),
             snapshot=snapshot,
             type=first.type,
             tags=first.tags,
             properties={**properties, RERUN_PROPERTY: first.id},
             display_name=display_name or first.display_name,
             allow_large=True,
+            outputs_of=(first.definition.get("runyard") or {}).get(OUTPUTS_OF),
         )
         return self._submissions.submit(first.workspace, experiment or first.experiment, asked)
 
 
-def _locked(first: RunRecord) -> Mapping[str, Any]:
+def _definition(first: RunRecord) -> Mapping[str, Any]:
     """A rerun of a rerun keeps the lock of the first: what it ran with is the same."""
-    lock = first.environment_lock
-    if not lock:
-        return first.definition
-    ours = first.definition.get("runyard") or {}
-    return {**first.definition, "runyard": {**ours, "locked": {"run": first.id, "lock": lock}}}
+    ours = {name: value for name, value in (first.definition.get("runyard") or {}).items() if name != OUTPUTS_OF}
+    if first.environment_lock:
+        ours["locked"] = {"run": first.id, "lock": first.environment_lock}
+    return {**first.definition, "runyard": ours}

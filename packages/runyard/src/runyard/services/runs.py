@@ -14,6 +14,7 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import MetricStore, RunStore
 from runyard.services.children import canceled_with, close_open_children
 from runyard.services.phases import Phase, phases_of
+from runyard.services.sweeps.asked import check_no_results
 
 TRIES_AGAINST_OTHER_WRITERS = 20
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
@@ -48,16 +49,22 @@ class Runs:
         return self._metrics.summaries(run_ids)
 
     def annotate(self, run_id: RunId, changes: Mapping[str, Any]) -> RunRecord:
-        """Change tags, properties, display_name, description, error or warnings; see RunStore.update."""
+        """Change tags, properties, display_name, description, error or warnings; see RunStore.update.
+
+        InvalidArgument for a property that a sweep is to get from its children.
+        """
         wanted = {
             name: checked(changes[name]) for name, checked in _ANNOTATIONS.items() if changes.get(name) is not None
         }
+        if "properties" in wanted:
+            check_no_results(self._runs.get(run_id).type, wanted["properties"])
         return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
 
     def end(self, run_id: RunId, status: str, error: Mapping[str, Any] | None = None) -> RunRecord:
         """End a run as its script or its submitter says; quiet when it has that end already.
 
-        A run that we started is stopped first: it shows that end once its processes are gone.
+        A run that we started is stopped first: it shows that end once its processes are gone. Raises Conflict for a
+        sweep, whose end is that of its children, unless it is to be canceled.
         """
         end = _end_status(status)
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
@@ -66,6 +73,7 @@ class Runs:
                 return seen
             if seen.status.is_terminal:
                 raise Conflict(f"Run {run_id} has ended as {seen.status} already and cannot be set to {end}.")
+            _require_own_end(seen, end)
             if not seen.is_interactive:
                 self._mover.cancel(run_id, end_as=end)
                 return self._runs.get(run_id)
@@ -144,6 +152,14 @@ def _end_status(status: str) -> RunStatus:
     if status not in _ENDS:
         raise InvalidArgument(f"A run can be ended as Completed, Failed or Canceled, not as {status!r}.")
     return RunStatus(status)
+
+
+def _require_own_end(run: RunRecord, end: RunStatus) -> None:
+    if run.type == SWEEP_TYPE and end is not RunStatus.CANCELED:
+        raise Conflict(
+            f"Run {run.id} is a sweep: it ends when its children have, and cannot be set to {end}.",
+            hint="Cancel it to end it now.",
+        )
 
 
 def _strings(value: Any) -> dict[str, str | None]:

@@ -13,12 +13,12 @@ from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.data.data_named import planned_data, require_data, require_dataset
 from runyard.services.data.outputs import registration_of
-from runyard.services.definition import check_nodes, check_script, target_of
+from runyard.services.definition import OUTPUTS_OF, check_no_others_outputs, check_nodes, check_script, target_of
 from runyard.services.direct_inputs import DirectInputs
 from runyard.services.places import UNMANAGED_TARGETS, Places
 from runyard.services.run_environments import RunEnvironments
 from runyard.services.snapshots import Snapshots
-from runyard.services.sweeps.asked import AskedSweeps
+from runyard.services.sweeps.asked import AskedSweeps, check_no_results
 from runyard.services.workspaces import Workspaces
 
 SNAPSHOT_PROPERTY = "ContentSnapshotId"
@@ -41,6 +41,8 @@ class Submission:
     parent_id: RunId | None = None
     is_interactive: bool = False
     allow_large: bool = False
+    outputs_of: RunId | None = None
+    """The run with whose outputs it begins. Never from a client's word: whoever sets it knows that it may."""
 
 
 class Submissions:
@@ -114,6 +116,9 @@ class Submissions:
         return run
 
     def _checked(self, workspace: str, asked: Submission) -> tuple[Snapshot | None, list[str]]:
+        self._sweeps.check_id(RunId(asked.run_id))
+        check_no_results(asked.type, asked.properties)
+        check_no_others_outputs(asked.definition)
         self._sweeps.check(workspace, asked.type, asked.definition, interactive=asked.is_interactive)
         if not asked.is_interactive:
             self._check_target(workspace, asked.definition)
@@ -178,7 +183,7 @@ class Submissions:
             parent_id=parent.id if parent else None,
             root_id=(parent.root_id or parent.id) if parent else run_id,
             snapshot_id=snapshot.id if snapshot else None,
-            definition=dict(asked.definition),
+            definition=_definition(asked),
             tags=dict(asked.tags),
             properties=properties,
         )
@@ -195,3 +200,10 @@ class Submissions:
         if not asked.is_interactive and parent.status in CANCELED:
             raise Conflict(f"The parent run {parent.id!r} was canceled, and its children with it.")
         return parent
+
+
+def _definition(asked: Submission) -> dict[str, Any]:
+    if asked.outputs_of is None:
+        return dict(asked.definition)
+    ours = asked.definition.get("runyard") or {}
+    return {**asked.definition, "runyard": {**ours, OUTPUTS_OF: asked.outputs_of}}

@@ -51,7 +51,7 @@ class Finishing:
             changes: dict[str, Any] = {
                 "message": "",
                 "warnings": tuple(text for text in end.warnings if text not in run.warnings),
-                "properties": {name: value for name, value in end.properties.items() if name not in run.properties},
+                "properties": end.properties,
             }
             if end.error is not None:
                 changes["error"] = {**end.error, "time": self._clock.now().isoformat().replace("+00:00", "Z")}

@@ -8,6 +8,7 @@ from typing import Any
 
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.sweeps import Trial, Values
+from runyard.services.definition import OUTPUTS_OF
 from runyard.tuning.arguments import child_arguments
 
 TRIAL_TYPE = "azureml.scriptrun"
@@ -44,7 +45,7 @@ def run_of_trial(sweep: RunRecord, trial: Trial, now: datetime) -> RunRecord:
 def _definition(base: Mapping[str, Any], trial: Trial) -> dict[str, Any]:
     ours = {name: value for name, value in (base.get("runyard") or {}).items() if name != "sweep"}
     if trial.resumed_from is not None:
-        ours["outputs_of"] = trial.resumed_from
+        ours[OUTPUTS_OF] = trial.resumed_from
     return {**base, **_command(base, trial.values), "runyard": ours}
 
 
