@@ -2,7 +2,6 @@
 
 import math
 from array import array
-from bisect import insort
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -10,6 +9,7 @@ from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal
 from runyard.tuning.checking import is_finite
 from runyard.tuning.exact import as_written, plus, share
+from runyard.tuning.standings import Standings
 
 TrialKey = int | RunId
 
@@ -62,17 +62,17 @@ class History:
 class Histories:
     """Those of all trials of a sweep. Not safe to share between threads.
 
-    What policies ask of an interval is kept sorted from the first time on, so that a question costs no look at each
-    of ten thousand trials. Standings are ascending from the worst to the best, whichever the goal is: where it is to
-    minimize, they hold the negatives. A trial without a finite number stands at minus infinity.
+    What policies ask of an interval is kept sorted for the next time, so that a question costs no look at each of ten
+    thousand trials; of very many intervals, those that were asked for last. Standings are ascending from the worst to
+    the best, whichever the goal is: where it is to minimize, they hold the negatives. A trial without a finite number
+    stands at minus infinity.
     """
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
         self._sign = 1.0 if goal is Goal.MAXIMIZE else -1.0
         self._trials: dict[TrialKey, History] = {}
-        self._best_standings: dict[int, array[float]] = {}
-        self._mean_standings: dict[int, array[float]] = {}
+        self._best_standings, self._mean_standings = Standings(), Standings()
 
     def __len__(self) -> int:
         return len(self._trials)
@@ -89,9 +89,9 @@ class Histories:
         history.append(value)
         interval = len(history)
         if interval in self._best_standings:
-            insort(self._best_standings[interval], self.standing(history.best_at(interval)))
+            self._best_standings.add(interval, self.standing(history.best_at(interval)))
         if interval in self._mean_standings:
-            insort(self._mean_standings[interval], self.standing(history.mean_at(interval)))
+            self._mean_standings.add(interval, self.standing(history.mean_at(interval)))
         return interval
 
     def drop(self, key: TrialKey) -> None:
@@ -108,17 +108,15 @@ class Histories:
 
     def best_standings(self, interval: int) -> "array[float]":
         """The bests of all trials that have reached the interval, at it."""
-        if interval not in self._best_standings:
-            values = (history.best_at(interval) for history in self._that_reached(interval))
-            self._best_standings[interval] = array("d", sorted(map(self.standing, values)))
-        return self._best_standings[interval]
+        return self._best_standings.at(
+            interval, lambda: (self.standing(history.best_at(interval)) for history in self._that_reached(interval))
+        )
 
     def mean_standings(self, interval: int) -> "array[float]":
         """The running means of all trials that have reached the interval, at it."""
-        if interval not in self._mean_standings:
-            values = (history.mean_at(interval) for history in self._that_reached(interval))
-            self._mean_standings[interval] = array("d", sorted(map(self.standing, values)))
-        return self._mean_standings[interval]
+        return self._mean_standings.at(
+            interval, lambda: (self.standing(history.mean_at(interval)) for history in self._that_reached(interval))
+        )
 
     def _that_reached(self, interval: int) -> Iterator[History]:
         return (history for history in self._trials.values() if len(history) >= interval)
