@@ -130,24 +130,50 @@ def test_stretches_count_once_in_whichever_order_they_are_heard_of(yard: SweepYa
     assert f"CONTROLLER][INFO]{child} ended: Completed, best 0.3 of 3." in yard.lines()
 
 
-def test_the_lowest_rank_that_logs_counts(yard: SweepYard) -> None:
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_another_rank_that_is_quicker_than_rank_0_stops_nobody(yard: SweepYard, is_restarted: bool) -> None:
     yard.submit()
-    good, other = yard.children(2)
-    yard.log(good, 0.9)
-    yard.log(other, 0.95, rank=3)
-    yard.log(other, 0.2, rank=4)
+    first, second = yard.children(2)
+    yard.log(first, 101.0, rank=1)
+    if is_restarted:
+        yard.restart()
+    yard.log(second, 0.9)
+    yard.log(first, 0.2, rank=1)
     assert yard.canceled == []
-    yard.log(other, 0.96, rank=3)
-    yard.log(good, 0.9)
-    yard.log(other, 0.1, 0.1, 0.1, rank=1)  # its first two intervals were judged by what rank 3 had logged
-    assert yard.canceled == []
-    yard.log(good, 0.9, 0.9)
-    yard.log(other, 0.1, rank=1)
-    assert yard.canceled == [other]
+    assert [best.run_id for best in [yard.sweep().best] if best] == [second]
+    yard.log(first, 0.1)
+    assert yard.canceled == [first]
     [stop] = [trial.stop for trial in yard.sweep().trials if trial.stop]
-    assert (stop.interval, stop.value) == (4, 0.1)
-    assert yard.sweep().best is not None
-    assert yard.sweep().best.run_id == good
+    assert (stop.interval, stop.value) == (1, 0.1)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_lowest_rank_counts_from_the_end_on_where_rank_0_logs_nothing(yard: SweepYard, is_restarted: bool) -> None:
+    yard.submit()
+    first, second = yard.children(2)
+    yard.log(first, 0.2, 0.3, rank=4)
+    yard.log(first, 0.9, 0.8, rank=3)
+    assert yard.sweep().best is None
+    ended = yard.end(first)
+    if is_restarted:
+        yard.restart()
+    yard.sweep().note_ended(ended)
+    assert [(best.run_id, best.value) for best in [yard.sweep().best] if best] == [(first, 0.9)]
+    how = "best 0.9 of 2, logged by rank 3 and never by rank 0, so that no policy judged it."
+    assert f"CONTROLLER][INFO]{first} ended: Completed, {how}" in yard.lines()
+    yard.log(second, 0.5)
+    assert yard.canceled == [second]
+
+
+def test_what_rank_0_logged_counts_also_where_it_comes_after_the_end(yard: SweepYard) -> None:
+    yard.submit()
+    first, second = yard.children(2)
+    yard.log(first, 0.9, rank=1)
+    yard.sweep().note_ended(yard.end(first))
+    yard.log(first, 0.1, 0.2)
+    assert [(best.run_id, best.value) for best in [yard.sweep().best] if best] == [(first, 0.2)]
+    yard.log(second, 0.1)
+    assert yard.canceled == []
 
 
 def test_nan_and_infinity_are_intervals_that_improve_nothing(yard: SweepYard) -> None:
@@ -304,6 +330,30 @@ def test_two_threads_that_log_at_once_are_both_heard(yard: SweepYard) -> None:
     ends = [line for line in yard.lines() if " ended: " in line]
     assert [line.partition(", ")[2] for line in ends] == ["best 0.609 of 10."] * 4
     assert yard.canceled == []
+
+
+def test_others_are_judged_while_many_numbers_of_one_are_taken_in(
+    yard: SweepYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.submit()
+    busy, other = yard.children(2)
+    sweep, many = yard.sweep(), 20_000
+    lines = [yard.line(METRIC, 0.9) for _ in range(many)]
+    beside = threading.Thread(target=yard.log, args=(other, 0.1))
+    append, was_stopped = sweep._standing.histories.append, []
+
+    def watched(key: int, value: float) -> int:
+        count = append(key, value)
+        if key == 0 and count == 1:
+            beside.start()
+        if key == 0 and count == many:
+            was_stopped.append(sweep._standing.trials[1].stop is not None)
+        return count
+
+    monkeypatch.setattr(sweep._standing.histories, "append", watched)
+    yard.deliver(busy, 0, *lines)
+    beside.join()
+    assert was_stopped == [True]
 
 
 def test_a_decision_takes_milliseconds(yard: SweepYard) -> None:

@@ -14,7 +14,7 @@ _TRIES = 20
 
 
 class Logged(NamedTuple):
-    """What counts of a run's numbers: those of the lowest rank that has logged any, None where none has."""
+    """What counts of a run's numbers, and the rank that logged them; None where none has."""
 
     rank: int | None
     points: Sequence["Point"]
@@ -30,34 +30,48 @@ class Point(NamedTuple):
 @dataclass
 class _Child:
     rank: int | None = None
-    """Whose numbers count: the lowest rank that has logged any."""
+    """Whose numbers are its history."""
     offsets: dict[str, int] = field(default_factory=dict)
     is_current: bool = True
     """False where it has logged, perhaps, what we have not heard."""
+    has_ended: bool = False
 
 
 class Hearing:
-    """What the trials of one sweep log of its primary metric, each told by the lowest rank that logs numbers.
+    """What the trials of one sweep log of its primary metric.
 
-    All that is delivered counts once, however often and in which order it is heard of: where a stretch is missing, or
-    a lower rank begins to log, the child's numbers are read anew. Not safe to share between threads.
+    While a trial goes on the numbers of rank 0 count: those of another rank, which may come first, would decide on
+    other trials for good and then not count. Where rank 0 has logged none by its end, those of the lowest rank that
+    has do. All that is delivered counts once, however often and in which order it is heard of: where a stretch is
+    missing the child's numbers are read anew. Not safe to share between threads.
     """
 
     def __init__(self, metric: str, histories: Histories, metrics: MetricStore) -> None:
         self.metric, self.histories, self._metrics = metric, histories, metrics
         self._children: dict[int, _Child] = {}
 
-    def doubt(self, number: int) -> None:
-        """Keep its history alone: where the trial logs again, look for what was not heard of."""
-        self.begin(number, self._children[number].rank if number in self._children else None)
-
     def begin(self, number: int, rank: int | None) -> None:
         """The trial's history is what this rank has logged, as far as it was read."""
         self._children[number] = _Child(rank, is_current=False)
 
+    def end(self, number: int) -> None:
+        """Keep its history alone: where the trial logs again, look for what was not heard of."""
+        self._children[number] = _Child(self.rank(number), is_current=False, has_ended=True)
+
+    def rest(self, number: int, child_id: RunId) -> Sequence[float]:
+        """Of a trial that has ended, what counts though it did not before; the caller adds it to the histories."""
+        self.end(number)
+        return self._read_anew(number, child_id) if self.rank(number) is None else ()
+
+    def rank(self, number: int) -> int | None:
+        """Whose numbers are the trial's history."""
+        return self._children[number].rank if number in self._children else None
+
     def fresh(self, number: int, child_id: RunId, delivered: Delivered) -> Sequence[float]:
         """The numbers that are new by this; the caller adds them to the histories."""
         child = self._children.setdefault(number, _Child())
+        if delivered.rank > 0 and not child.has_ended:
+            return ()
         known = child.offsets.get(delivered.journal, 0)
         if child.is_current and delivered.end <= known:
             return ()
@@ -74,24 +88,26 @@ class Hearing:
 
     def _read_anew(self, number: int, child_id: RunId) -> Sequence[float]:
         """Intervals that were heard before take the numbers stored for them; those beyond are new."""
+        known = self._children[number]
         for _ in range(_TRIES):
             offsets = self._metrics.offsets(child_id)
-            rank, points = lowest_logged(self._metrics, child_id, self.metric, list(offsets))
+            journals = [one for one in offsets if known.has_ended or journal_rank(one) == 0]
+            rank, points = lowest_logged(self._metrics, child_id, self.metric, journals)
             is_current = self._metrics.offsets(child_id) == offsets
             if is_current:
                 break
-        history, known = self.histories.get(number), self._children[number]
+        history = self.histories.get(number)
         heard = len(history) if history else 0
         if rank != known.rank:
             self.histories.drop(number)
             for point in points[:heard]:
                 self.histories.append(number, point.value)
-        self._children[number] = _Child(rank, dict(offsets), is_current)
+        self._children[number] = _Child(rank, dict(offsets), is_current, known.has_ended)
         return [point.value for point in points[heard:]]
 
 
 def lowest_logged(metrics: MetricStore, run_id: RunId, metric: str, journals: Sequence[str]) -> Logged:
-    """What counts of the numbers in these journals of the run."""
+    """The numbers of the lowest rank that has logged any, among these journals of the run."""
     for rank in sorted({journal_rank(journal) for journal in journals}):
         if points := points_of(metrics.series(run_id, metric, rank)):
             return Logged(rank, points)

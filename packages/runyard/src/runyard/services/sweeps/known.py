@@ -37,11 +37,13 @@ def resumed_values(trials: TrialStore, child_ids: Sequence[RunId]) -> Sequence[V
     return [values[child_id] for child_id in child_ids]
 
 
-def logged_numbers(metrics: MetricStore, metric: str, run_ids: Sequence[RunId]) -> Mapping[RunId, Logged]:
-    of_first = metrics.series_of(run_ids, metric, rank=0)
-    found = {run_id: Logged(0, points_of(several)) for run_id, several in of_first.items()}
-    for run_id in [run_id for run_id, logged in found.items() if not logged.points]:
-        found[run_id] = lowest_logged(metrics, run_id, metric, list(metrics.offsets(run_id)))
+def logged_numbers(metrics: MetricStore, metric: str, ranked: Sequence[RankedTrial]) -> Mapping[RunId, Logged]:
+    """What counts of what these have logged; nothing of those of which nothing counts. See `Hearing`."""
+    of_first = metrics.series_of([one.run_id for one in ranked], metric, rank=0)
+    found = {run_id: Logged(0, points) for run_id, several in of_first.items() if (points := points_of(several))}
+    for one in ranked:
+        if one.run_id not in found and one.status.is_terminal:
+            found[one.run_id] = lowest_logged(metrics, one.run_id, metric, list(metrics.offsets(one.run_id)))
     return found
 
 

@@ -1,4 +1,5 @@
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,10 @@ from runyard.tuning.policies import doubt_of, policy_of
 from runyard.tuning.samplers import most_trials, sampler_of, seed_of
 from runyard.tuning.spec import ignored_policy
 
+_TURNS = 16
+_TAKEN_AT_ONCE = 1_000
+_PAUSE_SECONDS = 0.001
+
 
 class LiveSweep:
     """A sweep that goes on: samples its trials, hears what they log, and stops those that its policy gives up.
@@ -33,6 +38,8 @@ class LiveSweep:
         self._policy = policy_of(self.spec)
         self._sampler = sampler_of(self.spec, seed_of(self.spec, sweep.id))
         self._lock = threading.Lock()
+        # One delivery of a trial is taken in after another; held before, and longer than, the lock.
+        self._in_turn = [threading.Lock() for _ in range(_TURNS)]
         # Apart from the other, since a sampler may take long and no judgement shall wait for it.
         self._sampling = threading.Lock()
         self._is_judging = sweep.status is not RunStatus.CANCEL_REQUESTED
@@ -79,13 +86,15 @@ class LiveSweep:
 
     def note_ended(self, child: RunRecord) -> None:
         """A child has ended: the sampler may learn of it. Quiet when that was noted, and of runs that are no trial."""
-        number = trial_number(child)
-        standing = self._standing
-        with self._lock:
-            if number not in standing.trials or not standing.end(number):
+        number, standing = trial_number(child), self._standing
+        with self._in_turn[number % _TURNS], self._lock:
+            if number not in standing.trials or standing.has_ended(number):
                 return
             trial = standing.trials[number]
-            line = ended_line(child, trial, standing.score(number), standing.intervals(number))
+            standing.hear_rest(number)
+            standing.end(number)
+            self._renew_best(number)
+            line = ended_line(child, trial, standing)
         self._stores.stops.note_end(trial, child)
         self.say(Source.CONTROLLER, line)
 
@@ -100,10 +109,8 @@ class LiveSweep:
     def heard(self, child: RunRecord, delivered: Delivered) -> None:
         """What a child has logged: judge it at once, and have it stopped where the policy says so."""
         number = trial_number(child)
-        with self._lock:
-            if number not in self._standing.trials:
-                return
-            stopped = self._judged(number, child, delivered)
+        with self._in_turn[number % _TURNS]:
+            stopped = self._take_in(number, child, delivered)
         self._say_no_number(number, child, delivered)
         if stopped is not None:
             self._stores.stops.carry_out(stopped)
@@ -144,17 +151,35 @@ class LiveSweep:
         values = self._sampler.sample(number, [*known, *pending])
         return None if values is None else Trial(self.run_id, number, values)
 
-    def _judged(self, number: int, child: RunRecord, delivered: Delivered) -> Trial | None:
-        """Take the numbers in, one after another; the trial with its stop where one of them is its last."""
+    def _take_in(self, number: int, child: RunRecord, delivered: Delivered) -> Trial | None:
+        """The trial with its stop, where one of the numbers is its last. Of many, others are judged in between."""
+        stopped: Trial | None = None
+        with self._lock:
+            if number not in self._standing.trials:
+                return None
+            fresh = self._standing.hearing.fresh(number, child.id, delivered)
+        for start in range(0, len(fresh), _TAKEN_AT_ONCE):
+            if start:
+                time.sleep(_PAUSE_SECONDS)  # who takes a lock again at once keeps it from all who wait for it
+            with self._lock:
+                stopped = self._judged(number, child, fresh[start : start + _TAKEN_AT_ONCE]) or stopped
+        with self._lock:
+            self._renew_best(number)
+        return stopped
+
+    def _judged(self, number: int, child: RunRecord, fresh: Sequence[float]) -> Trial | None:
+        """Take the numbers in, one after another."""
         standing, stop = self._standing, None
         is_judged = self._is_judging and standing.trials[number].stop is None and may_be_stopped(child.status)
-        for value in standing.hearing.fresh(number, child.id, delivered):
+        for value in fresh:
             standing.histories.append(number, value)
             if is_judged and stop is None:
                 stop = self._policy.judge(number, standing.histories)
-        if standing.renew_best(number) and standing.best is not None:
-            self.say(Source.CONTROLLER, best_line(standing.best, self.spec.metric))
         return None if stop is None else self._stop(number, stop)
+
+    def _renew_best(self, number: int) -> None:
+        if self._standing.renew_best(number) and self._standing.best is not None:
+            self.say(Source.CONTROLLER, best_line(self._standing.best, self.spec.metric))
 
     def _stop(self, number: int, stop: Stop) -> Trial | None:
         """Keep the decision; None where it comes too late, or was made before."""

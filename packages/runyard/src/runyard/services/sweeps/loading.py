@@ -72,12 +72,14 @@ def _ended(trial: Trial, standing: Standing, stores: SweepStores) -> str:
     except NotFound:
         return f"{trial.child_id} ended: it was deleted."
     stores.stops.note_end(trial, child)
-    return ended_line(child, trial, standing.score(trial.number), standing.intervals(trial.number))
+    return ended_line(child, trial, standing)
 
 
 def _logged(
     metrics: MetricStore, metric: str, earlier: Sequence[RankedTrial], own: Sequence[RankedTrial]
 ) -> dict[TrialKey, Logged]:
+    having_any = [one for one in own if one.intervals]
     keys: dict[RunId, TrialKey] = {one.run_id: one.run_id for one in earlier}
-    keys |= {one.run_id: one.number for one in own if one.intervals}
-    return {keys[run_id]: logged for run_id, logged in logged_numbers(metrics, metric, list(keys)).items()}
+    keys |= {one.run_id: one.number for one in having_any}
+    found = logged_numbers(metrics, metric, [*earlier, *having_any])
+    return {keys[run_id]: logged for run_id, logged in found.items()}

@@ -43,13 +43,15 @@ class Standing:
         self.trials[trial.number] = trial
         self._known[trial.number] = Known(trial.values, is_pending=True)
 
-    def end(self, number: int) -> bool:
-        """Its score is what it has logged by now. False where it had ended before."""
-        if not self._known[number].is_pending:
-            return False
+    def end(self, number: int) -> None:
+        """Its score is what counts by now."""
         self._known[number] = Known(self.trials[number].values, self.score(number))
-        self.hearing.doubt(number)
-        return True
+        self.hearing.end(number)
+
+    def hear_rest(self, number: int) -> None:
+        """Of a trial that has just ended: what counts of it from its end on."""
+        for value in self.hearing.rest(number, self.trials[number].child_id):
+            self.histories.append(number, value)
 
     def has_ended(self, number: int) -> bool:
         return not self._known[number].is_pending
@@ -61,6 +63,10 @@ class Standing:
     def intervals(self, key: TrialKey) -> int:
         history = self.histories.get(key)
         return len(history) if history else 0
+
+    def rank(self, number: int) -> int | None:
+        """Whose numbers count of the trial; None where none do."""
+        return self.hearing.rank(number)
 
     def renew_best(self, number: int) -> bool:
         """Whether another trial, or another value, is the best now that this one has logged."""

@@ -6,7 +6,7 @@ import json
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.sweeps import Trial
 from runyard.services.sweeps.causes import cause_text
-from runyard.services.sweeps.standing import BestSoFar
+from runyard.services.sweeps.standing import BestSoFar, Standing
 
 
 def sampled_line(trial: Trial) -> str:
@@ -23,8 +23,11 @@ def best_line(best: BestSoFar, metric: str) -> str:
     return f"{best.run_id} leads: the best {metric} so far is {best.value!r}."
 
 
-def ended_line(child: RunRecord, trial: Trial, score: float | None, intervals: int) -> str:
+def ended_line(child: RunRecord, trial: Trial, standing: Standing) -> str:
+    score, intervals, rank = (told(trial.number) for told in (standing.score, standing.intervals, standing.rank))
     scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
+    if rank:
+        scored += f", logged by rank {rank} and never by rank 0, so that no policy judged it"
     is_late = trial.stop is not None and child.status is not RunStatus.CANCELED
     late = " before its stop reached it" if is_late else ""
     cause = f" {cause_of(child)}" if child.status is RunStatus.FAILED else ""
