@@ -1,7 +1,9 @@
 import math
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -442,6 +444,23 @@ def test_a_fault_of_the_judgement_costs_no_journal_and_is_mended(
     assert "ZeroDivisionError" in capfd.readouterr().err
     assert yard.stores.metrics.summaries([bad])[bad][0].count == 1
     monkeypatch.setattr(yard.stores.trials, "stop", stop)
+    yard.sweep()
+    assert yard.canceled == [bad]
+
+
+def test_a_fault_of_the_judgement_costs_no_journal_where_it_cannot_be_told_either(
+    yard: SweepYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard.submit()
+    good, bad = yard.children(2)
+    yard.log(good, 0.9)
+    monkeypatch.setattr(yard.stores.trials, "stop", lambda *_: 1 / 0)
+    with open("/dev/full", "w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        yard.log(bad, 0.1)
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
     yard.sweep()
     assert yard.canceled == [bad]
 

@@ -1,6 +1,4 @@
-import sys
 import threading
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from weakref import WeakValueDictionary
@@ -12,6 +10,7 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.journals import Delivered
+from runyard.services.mishaps import print_mishap
 from runyard.services.sweeps.live_sweep import LiveSweep, trial_number
 from runyard.services.sweeps.loading import SweepStores
 from runyard.services.sweeps.stops import Stops
@@ -83,7 +82,7 @@ class LiveSweeps:
                 sweep.heard(run, delivered)
         except Exception:  # the request has done its work; what is loaded anew is whole again
             self.forget(run.parent_id)
-            traceback.print_exc(file=sys.stderr)
+            print_mishap()
 
     def _sweep_of(self, parent_id: RunId) -> LiveSweep | None:
         found = self._find(parent_id)
