@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from runyard.model.runs import RunId, RunRecord, RunStatus, run_of
@@ -10,18 +11,22 @@ from tests.controller.scripted import Stage
 
 SWEEP = RunId("HD_s")
 METRIC = "accuracy"
+AS_IT_IS = {"userManagedDependencies": True, "interpreterPath": "/usr/bin/python3"}
+"""The Python of children for whom nothing is built."""
 _MOST_TURNS = 500
 
 
 class SweepStage(Stage):
     """A sweep on real stores; its children do what the test says."""
 
-    def submit(self, *, sweep_id: str = SWEEP, target: str = "local", **asked: Any) -> RunRecord:
+    def submit(
+        self, *, sweep_id: str = SWEEP, target: str = "local", python: Mapping[str, Any] = AS_IT_IS, **asked: Any
+    ) -> RunRecord:
         definition = {
             "target": target,
             "script": "train.py",
             "arguments": ["--epochs", "3", "--lr", "0.5"],
-            "environment": {"python": {"userManagedDependencies": True, "interpreterPath": "/usr/bin/python3"}},
+            "environment": {"python": python},
             "runyard": {"cancel_grace_seconds": 0, "sweep": a_sweep(**asked)},
         }
         self.stores.runs.create(a_run(sweep_id, type=SWEEP_TYPE, target=target, definition=definition))

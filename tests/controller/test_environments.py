@@ -155,6 +155,15 @@ class TestHerd:
         assert "demo is nowhere" in told["message"]
         assert [plan.kind for plan in stage.engine.plans.values()] == ["prepare"]
 
+    def test_who_waited_fails_though_another_has_begun_to_build_meanwhile(self, stage):
+        herd(stage, 3)
+        error = {"code": "UserError", "message": "demo is nowhere.", "cause": "conflict"}
+        stage.controller.report(stage.get("run0").ticket, {"state": "ended", "outcome": "failed", "error": error})
+        assert submitted(stage, "later")
+        stage.controller.advance(RunId("run0"))
+        assert [stage.get(name).status for name in ("run1", "run2")] == [RunStatus.FAILED, RunStatus.FAILED]
+        assert stage.get("later").status is RunStatus.PREPARING
+
     @pytest.mark.parametrize("cause", ["network", "disk_full", "killed", "wrong_credentials"])
     def test_one_tries_again_at_once_where_that_may_help(self, stage, cause):
         names = herd(stage, 3)

@@ -10,6 +10,7 @@ from runyard.testing.records import a_run
 
 _S = RunStatus
 BEST = Best(RunId("HD_x_0"), 0.9)
+BARRED = "The environment cannot be made: no xyzzy"
 NO_BEST = {"best_metric_status": "No child logged a number of the primary metric 'acc'."}
 
 
@@ -34,8 +35,8 @@ TABLE = [
     ("all failed", outcome("ff"), _S.FAILED, []),
     ("the only one failed", outcome("f"), _S.FAILED, []),
     ("all failed, but had logged", outcome("ff", best=BEST), _S.FAILED, []),
-    ("canceled by users alone", outcome("xx", best=BEST), _S.COMPLETED, []),
-    ("canceled by users, the others failed", outcome("xf"), _S.FAILED, []),
+    ("canceled by users alone", outcome("xx"), _S.COMPLETED, ["2 of 2 children were canceled, each by itself: HD_x_0"]),
+    ("canceled by users, the others failed", outcome("xf"), _S.FAILED, ["1 of 2 children were canceled"]),
     ("stopped by a policy, the others failed", outcome("xf", best=BEST, stopped=named(0)), _S.COMPLETED, ["1 of 2 "]),
     ("nothing logged", outcome("cc"), _S.COMPLETED, ["They logged no metric at all."]),
     ("something else logged", outcome("cc", logged={"loss": 2}), _S.COMPLETED, ["What they did log: 'loss' (in 2)."]),
@@ -48,11 +49,12 @@ TABLE = [
     ),
     ("its time was over, what had ended failed", outcome("fx", left_out=1, cut_off=named(1)), _S.FAILED, ["max_dur"]),
     ("its time was over before anything was made", outcome("", left_out=4), _S.COMPLETED, ["max_duration_minutes"]),
-    ("canceled", outcome("cx", wished=_S.CANCELED, best=BEST), _S.CANCELED, []),
-    ("canceled before anything logged", outcome("xx", wished=_S.CANCELED), _S.CANCELED, []),
-    ("canceled when all had failed", outcome("ff", wished=_S.CANCELED), _S.CANCELED, ["2 of 2 children failed"]),
-    ("ended by its submitter", outcome("cx", wished=_S.COMPLETED, best=BEST), _S.COMPLETED, []),
-    ("failed by its submitter", outcome("cx", wished=_S.FAILED, best=BEST), _S.FAILED, []),
+    ("canceled", outcome("cx", is_canceled=True, best=BEST), _S.CANCELED, []),
+    ("canceled before anything logged", outcome("xx", is_canceled=True), _S.CANCELED, []),
+    ("canceled when all had failed", outcome("ff", is_canceled=True), _S.CANCELED, ["2 of 2 children failed"]),
+    ("barred", outcome("cf", best=BEST, left_out=3, barred=BARRED), _S.FAILED, []),
+    ("barred at the last child", outcome("cf", best=BEST, barred=BARRED), _S.COMPLETED, ["1 of 2 children failed"]),
+    ("canceled while barred", outcome("f", left_out=0, barred=BARRED, is_canceled=True), _S.CANCELED, ["1 of 1"]),
 ]
 
 
@@ -63,7 +65,7 @@ def test_a_sweep_ends_as_its_children_have(found: Outcome, status: RunStatus, wa
     assert len(end.warnings) == len(warnings)
     for said, expected in zip(end.warnings, warnings, strict=True):
         assert expected in said
-    assert (end.error is not None) == (status is _S.FAILED and found.wished is None)
+    assert (end.error is not None) == (status is _S.FAILED)
     expected_best = {"score": "0.9", "best_child_run_id": "HD_x_0", "best_metric_status": "Succeeded"}
     assert end.properties == (expected_best if found.best else NO_BEST)
 
@@ -83,6 +85,22 @@ def test_a_cause_of_the_platform_is_told_as_such() -> None:
         "ServiceError",
         "1 of 1 child failed. The cause (as of HD_x_0): No room.",
     )
+
+
+def test_a_cause_that_is_announced_is_told_with_what_follows() -> None:
+    children = [child(0, _S.FAILED, "Resolving the packages failed. uv says:\n  there is no xyzzy\n")]
+    message = end_of_sweep(Outcome("acc", children)).error["error"]["message"]
+    assert message.endswith("Resolving the packages failed. uv says: there is no xyzzy")
+
+
+def test_what_was_in_the_way_of_further_children_is_the_cause() -> None:
+    error = end_of_sweep(outcome("ff", left_out=3, barred=BARRED)).error["error"]
+    assert error["message"] == f"3 trials were not begun; of 2 children that were, 2 failed. {BARRED}"
+
+
+def test_the_log_has_the_cause_and_the_warnings() -> None:
+    end = end_of_sweep(outcome("fx", left_out=1, cut_off=named(1), minutes=5))
+    assert end.lines == [end.text, end.error["error"]["message"], *end.warnings]
 
 
 def test_children_without_a_cause_are_told_too() -> None:

@@ -114,6 +114,7 @@ def test_a_sweep_of_which_all_fail_has_failed(stage: SweepStage) -> None:
     assert stage.sweep.status is _S.FAILED
     error = stage.sweep.error["error"]
     assert error["message"].startswith("All 5 children failed. The cause (as of HD_s_0): ValueError: bad rate")
+    assert error["message"] in stage.lines()
 
 
 def test_the_best_is_a_property_at_the_end(stage: SweepStage) -> None:
@@ -135,18 +136,20 @@ def test_a_metric_that_nobody_logs_is_said_with_what_they_did_log(stage: SweepSt
     assert "No child logged" in stage.sweep.properties["best_metric_status"]
 
 
-@pytest.mark.parametrize("end", [_S.CANCELED, _S.FAILED, _S.COMPLETED])
-def test_a_sweep_that_is_called_off_ends_as_wished_when_its_children_have(stage: SweepStage, end: RunStatus) -> None:
+def test_a_sweep_that_is_called_off_is_canceled_when_its_children_are(stage: SweepStage) -> None:
     stage.submit()
-    stage.controller.cancel(SWEEP, end_as=end)
+    stage.controller.cancel(SWEEP)
     assert stage.sweep.status is _S.CANCEL_REQUESTED
     assert set(stage.statuses()) == {_S.STARTING}  # the request has not gone through all children
+    stage.controller.look()
     stage.controller.look()
     assert stage.statuses() == {_S.CANCEL_REQUESTED: 2}
     assert stage.sweep.status is _S.CANCEL_REQUESTED
     stage.play()
-    assert stage.sweep.status is end
+    assert stage.sweep.status is _S.CANCELED
     assert stage.statuses() == {_S.CANCELED: 2}
+    said = "It was asked to cancel the sweep; children that are canceled: 2, trials that are not begun: 3."
+    assert stage.lines().count(said) == 1
 
 
 def test_no_child_starts_while_a_sweep_is_called_off(stage: SweepStage) -> None:
@@ -176,6 +179,9 @@ def test_when_its_time_is_over_what_goes_on_is_canceled_and_said(stage: SweepSta
     assert stage.sweep.status is _S.COMPLETED
     expected = "max_duration_minutes (60) was over: 2 children canceled that went on, and 2 trials were not begun."
     assert stage.sweep.warnings[0] == expected
+    assert f"{expected}<END>" in stage.lines()
+    said = "max_duration_minutes (60) is over; children that are canceled: 2, trials that are not begun: 2."
+    assert said in stage.lines()
     assert stage.children()[1].warnings == ("Canceled because the time of its sweep was over.",)
 
 
@@ -222,11 +228,13 @@ def test_a_sampler_that_fails_is_said_and_asked_again(stage: SweepStage, monkeyp
     assert stage.statuses() == {_S.COMPLETED: 5}
 
 
-def test_the_trouble_of_one_sweep_is_not_that_of_another(stage: SweepStage) -> None:
-    taken = RunId("HD_t_0")
-    stage.run(nodes=1, target="local", run_id=taken)
+def test_the_trouble_of_one_sweep_is_not_that_of_another(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampled = LiveSweep.sample
+    monkeypatch.setattr(
+        LiveSweep, "sample", lambda sweep, count: sampled(sweep, count if sweep.run_id == SWEEP else 1 / 0)
+    )
     stage.submit(sweep_id="HD_t")
-    assert "already a run 'HD_t_0'" in stage.get("HD_t").message
+    assert "division by zero" in stage.get("HD_t").message
     stage.submit()
     stage.play()
     assert stage.sweep.status is _S.COMPLETED

@@ -89,7 +89,7 @@ class Controller:
                 return
             if run.type == SWEEP_TYPE:
                 with contextlib.suppress(Conflict):
-                    self._call_off(run, end_as)
+                    self._call_off(run)
                     return
                 continue
             is_waiting = run.status in _WAITING or (run.status is _S.PREPARING and not run.ticket)
@@ -125,12 +125,10 @@ class Controller:
             "roster": decision.roster,
         }
 
-    def _call_off(self, sweep: RunRecord, end_as: RunStatus) -> None:
+    def _call_off(self, sweep: RunRecord) -> None:
         """Its children, of which there may be thousands, are canceled by our own thread."""
         if sweep.status is not _S.CANCEL_REQUESTED:
-            self._runs.move(
-                sweep, _S.CANCEL_REQUESTED, exit_facts=wished_end(sweep, end_as), message="Its children are canceled."
-            )
+            self._runs.move(sweep, _S.CANCEL_REQUESTED, message="Its children are canceled.")
         self.wake(sweep.id)
 
     def _cancel_waiting(self, run: RunRecord) -> None:

@@ -1,16 +1,10 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
+from runyard.controller.failed_builds import lasting_failure
 from runyard.errors import EnvironmentFailed, NotFound
-from runyard.model.causes import Cause
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.ports.stores import RunStore
-
-MENDED_BY_ANOTHER_TRY = frozenset(
-    {Cause.NETWORK, Cause.DISK_FULL, Cause.KILLED, Cause.ENGINE_FAILED, Cause.REGISTRY_FAILED, Cause.UNKNOWN}
-    | {Cause.WRONG_CREDENTIALS, Cause.CONDA_FAILED}
-)
-"""Causes that may be gone the next time: with them one run's failure says nothing of the others."""
 
 
 class Herd:
@@ -20,42 +14,50 @@ class Herd:
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
         self._builders: dict[str, RunId] = {}
-        self._waiting: defaultdict[str, dict[RunId, None]] = defaultdict(dict)
+        # By the run that they wait for, also after it has ended and another builds: each hears of its own.
+        self._waiting: defaultdict[RunId, dict[RunId, None]] = defaultdict(dict)
+        self._awaited: dict[RunId, RunId] = {}
 
     def builder(self, what: str, asking: RunId) -> RunId | None:
         """The run that `asking` waits for from now on; None where it is to build `what` itself."""
+        self._waits_no_more(asking)
         builder = self._builders.get(what)
         if builder is not None and builder != asking and self._is_building(builder):
-            self._waiting[what][asking] = None
+            self._waiting[builder][asking] = None
+            self._awaited[asking] = builder
             return builder
         self._builders[what] = asking
-        self._waiting[what].pop(asking, None)
         return None
 
-    def require_hope(self, what: str, asking: RunId) -> None:
+    def require_hope(self, asking: RunId) -> None:
         """EnvironmentFailed where `asking` has waited for a build that failed, and would fail again."""
-        if asking not in self._waiting.get(what, {}):
-            return
-        builder = self._found(self._builders.get(what))
-        error = ((builder.error or {}).get("error") or {}) if builder and builder.status is RunStatus.FAILED else {}
-        facts = error.get("messageParameters") or {}
-        if builder and facts.get("cause") in set(Cause) - MENDED_BY_ANOTHER_TRY:
+        builder = self._found(self._awaited.get(asking))
+        error = lasting_failure(builder) if builder else None
+        if builder and error:
             raise EnvironmentFailed(
                 f"Run {builder.id}, which was to build the same environment, could not: {error.get('message')}",
-                cause=facts["cause"],
-                said=facts.get("said", ""),
+                cause=error["messageParameters"]["cause"],
+                said=error["messageParameters"].get("said", ""),
             )
 
     def waiting_for(self, run_id: RunId) -> Sequence[RunId]:
-        built = [what for what, builder in self._builders.items() if builder == run_id]
-        return [one for what in built for one in self._waiting.get(what, {})]
+        return list(self._waiting.get(run_id, ()))
 
     def done(self, run_id: RunId) -> Sequence[RunId]:
-        """The runs that waited for what that one has built."""
-        built = [what for what, builder in self._builders.items() if builder == run_id]
-        for what in built:
+        """The runs that waited for what that one has built, or was to build."""
+        for what in [what for what, builder in self._builders.items() if builder == run_id]:
             del self._builders[what]
-        return [one for what in built for one in self._waiting.pop(what, {})]
+        waited = self.waiting_for(run_id)
+        for one in waited:
+            self._waits_no_more(one)
+        return waited
+
+    def _waits_no_more(self, run_id: RunId) -> None:
+        builder = self._awaited.pop(run_id, None)
+        if builder is not None:
+            del self._waiting[builder][run_id]
+            if not self._waiting[builder]:
+                del self._waiting[builder]
 
     def _is_building(self, run_id: RunId) -> bool:
         run = self._found(run_id)

@@ -34,11 +34,6 @@ def wished_end(run: RunRecord, status: RunStatus) -> Mapping[str, Any] | None:
     return run.exit_facts if status is RunStatus.CANCELED else {**(run.exit_facts or {}), _WISHED_END: status.value}
 
 
-def wish_of(run: RunRecord) -> RunStatus:
-    """The end that a run which is being stopped shall then show."""
-    return RunStatus((run.exit_facts or {}).get(_WISHED_END, RunStatus.CANCELED))
-
-
 @dataclass(frozen=True)
 class Taken:
     """The run after a report, and what its attempt's parts are to do."""

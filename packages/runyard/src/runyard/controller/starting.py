@@ -102,7 +102,7 @@ class Starting:
     def _prepare_or_wait(self, run: RunRecord) -> RunRecord:
         """One of the runs that want the same environment builds it."""
         what = self._launching.build_of(run)
-        self._herd.require_hope(what, run.id)
+        self._herd.require_hope(run.id)
         builder = self._herd.builder(what, run.id)
         if builder is not None:
             return self._preparing(run, message=f"Waiting for run {builder}, which builds the same environment.")

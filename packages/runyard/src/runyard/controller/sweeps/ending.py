@@ -2,15 +2,15 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.services.sweeps.asked import BEST_PROPERTY, SCORE_PROPERTY, STATUS_PROPERTY
+from runyard.services.sweeps.causes import cause_text
 
 _MOST_NAMED = 10
-_MOST_SAID = 500
 _NUMBER = re.compile(r"\d[\d.e+-]*")
 _SUCCEEDED = "Succeeded"
 
@@ -32,10 +32,12 @@ class Outcome:
     best: Best | None = None
     logged: Mapping[str, int] = field(default_factory=dict)
     """In how many children each metric was logged; asked only where there is no best."""
-    wished: RunStatus | None = None
-    """The end that somebody asked for; the sweep was stopped for it."""
+    is_canceled: bool = False
+    """Somebody canceled the sweep itself."""
     left_out: int = 0
-    """How many trials were not made because the sweep's time was over."""
+    """How many trials were not made because the sweep's time was over, or because it was barred."""
+    barred: str = ""
+    """Why no further child could be made, where that was so."""
     cut_off: frozenset[RunId] = frozenset()
     """The children that were canceled because the sweep's time was over."""
     minutes: int = 0
@@ -51,19 +53,41 @@ class End:
     warnings: tuple[str, ...]
     properties: Mapping[str, str]
 
+    @property
+    def lines(self) -> Sequence[str]:
+        """All that the sweep's log has to say of it."""
+        return [self.text, *([self.error["error"]["message"]] if self.error else ()), *self.warnings]
+
 
 def end_of_sweep(found: Outcome) -> End:
     counts = Counter(child.status for child in found.children)
-    failed = [child for child in _by_number(found.children) if child.status is RunStatus.FAILED]
-    all_failed = bool(failed) and not counts[RunStatus.COMPLETED] and not found.stopped
-    status = found.wished or (RunStatus.FAILED if all_failed else RunStatus.COMPLETED)
-    error = _error(failed, len(found.children)) if all_failed and not found.wished else None
-    warnings = [_time_over(found)] if found.left_out or found.cut_off else []
-    if failed and error is None:
-        warnings.append(_some_failed(failed, len(found.children)))
-    if found.best is None and found.children and not all_failed and not found.wished:
-        warnings.append(_never_logged(found))
-    return End(status, _sentence(found, status, counts), error, tuple(warnings), _properties(found))
+    status, error = RunStatus.COMPLETED, None
+    if found.is_canceled:
+        status = RunStatus.CANCELED
+    elif found.barred and found.left_out:
+        status, error = RunStatus.FAILED, _barred(found, counts)
+    elif counts[RunStatus.FAILED] and not counts[RunStatus.COMPLETED] and not found.stopped:
+        status, error = RunStatus.FAILED, _error(_those(found, RunStatus.FAILED), len(found.children))
+    warnings = tuple(_warnings(found, status, counts))
+    return End(status, _sentence(found, status, counts), error, warnings, _properties(found))
+
+
+def _warnings(found: Outcome, status: RunStatus, counts: Counter[RunStatus]) -> Iterator[str]:
+    of = len(found.children)
+    if found.cut_off or (found.left_out and not found.barred):
+        yield _time_over(found)
+    if counts[RunStatus.FAILED] and status is not RunStatus.FAILED:
+        failed = _those(found, RunStatus.FAILED)
+        yield f"{len(failed)} of {of} children failed: {_named(failed)}. {_commonest(failed).text}"
+    by_others = [
+        child
+        for child in _those(found, RunStatus.CANCELED)
+        if child.id not in found.stopped and child.id not in found.cut_off
+    ]
+    if by_others and not found.is_canceled:
+        yield f"{len(by_others)} of {of} children were canceled, each by itself: {_named(by_others)}."
+    if status is RunStatus.COMPLETED and found.best is None and (counts[RunStatus.COMPLETED] or found.stopped):
+        yield _never_logged(found)
 
 
 def _sentence(found: Outcome, status: RunStatus, counts: Counter[RunStatus]) -> str:
@@ -92,10 +116,6 @@ def _time_over(found: Outcome) -> str:
     )
 
 
-def _some_failed(failed: Sequence[RunRecord], of: int) -> str:
-    return f"{len(failed)} of {of} children failed: {_named(failed)}. {_commonest(failed).text}"
-
-
 def _never_logged(found: Outcome) -> str:
     metric, times = found.metric, found.logged.get(found.metric, 0)
     if times:
@@ -110,6 +130,15 @@ def _never_logged(found: Outcome) -> str:
         f"No child logged the primary metric {metric!r}, so there is no best one. {did}. "
         "Give primary_metric_name the name that the script logs."
     )
+
+
+def _barred(found: Outcome, counts: Counter[RunStatus]) -> dict[str, Any]:
+    failed, children, left = counts[RunStatus.FAILED], len(found.children), found.left_out
+    trials = "trial was" if left == 1 else "trials were"
+    begun = f"of {children} {_children(children)} that were, {failed} failed" if children else "none was"
+    message = f"{left} {trials} not begun; {begun}. {found.barred}"
+    facts = {"failed": str(failed), "children": str(children)}
+    return {"error": {"code": "UserError", "message": message, "messageParameters": facts, "details": []}}
 
 
 def _error(failed: Sequence[RunRecord], of: int) -> dict[str, Any]:
@@ -137,11 +166,11 @@ def _commonest(failed: Sequence[RunRecord]) -> _Cause:
     alike: defaultdict[tuple[str, str], list[RunRecord]] = defaultdict(list)
     for child in failed:
         error = _error_of(child)
-        alike[str(error.get("code")), _NUMBER.sub("#", _first_line(error))].append(child)
+        alike[str(error.get("code")), _NUMBER.sub("#", _said(error))].append(child)
     most = max(alike.values(), key=len)
     error, first = _error_of(most[0]), most[0]
     share = f"The commonest cause, of {len(most)}" if len(alike) > 1 else "The cause"
-    return _Cause(str(error.get("code") or "UserError"), f"{share} (as of {first.id}): {_first_line(error)}", first.id)
+    return _Cause(str(error.get("code") or "UserError"), f"{share} (as of {first.id}): {_said(error)}", first.id)
 
 
 def _error_of(child: RunRecord) -> Mapping[str, Any]:
@@ -149,9 +178,8 @@ def _error_of(child: RunRecord) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _first_line(error: Mapping[str, Any]) -> str:
-    lines = str(error.get("message") or "").strip().splitlines()
-    return lines[0][:_MOST_SAID] if lines else "it is not known"
+def _said(error: Mapping[str, Any]) -> str:
+    return cause_text(error.get("message")) or "it is not known"
 
 
 def _named(children: Sequence[RunRecord]) -> str:
@@ -166,5 +194,6 @@ def _children(count: int) -> str:
     return "child" if count == 1 else "children"
 
 
-def _by_number(children: Sequence[RunRecord]) -> list[RunRecord]:
-    return sorted(children, key=lambda child: child.sequence)
+def _those(found: Outcome, status: RunStatus) -> list[RunRecord]:
+    """By number."""
+    return sorted((child for child in found.children if child.status is status), key=lambda child: child.sequence)

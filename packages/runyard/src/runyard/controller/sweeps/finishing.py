@@ -1,9 +1,9 @@
 from collections import Counter
 from typing import Any
 
-from runyard.controller.reports import wish_of
 from runyard.controller.sweeps.calling_off import TIME_OVER
 from runyard.controller.sweeps.ending import Best, End, Outcome, end_of_sweep
+from runyard.controller.sweeps.underway import Underway
 from runyard.errors import Conflict
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.sweeps import SweepSpec
@@ -11,8 +11,6 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.children import children_of
-from runyard.services.sweeps.live_sweep import LiveSweep
-from runyard.tuning.samplers import most_trials
 
 _MOST_TRIES = 20
 _ASKED_AT_ONCE = 500
@@ -24,9 +22,10 @@ class Finishing:
     def __init__(self, runs: RunStore, trials: TrialStore, metrics: MetricStore, logs: LogStore, clock: Clock) -> None:
         self._runs, self._trials, self._metrics, self._logs, self._clock = runs, trials, metrics, logs, clock
 
-    def end_of(self, run: RunRecord, live: LiveSweep, *, is_time_over: bool) -> End:
+    def end_of(self, run: RunRecord, underway: Underway, *, is_time_over: bool) -> End:
         """How it is to end. The same at each call, since nothing changes any more."""
-        spec, children = live.spec, children_of(self._runs, run)
+        live, children = underway.live, children_of(self._runs, run)
+        spec = live.spec
         canceled = {child.id for child in children if child.status is RunStatus.CANCELED}
         is_canceled = run.status is RunStatus.CANCEL_REQUESTED
         best = self._best(run, spec)
@@ -37,8 +36,9 @@ class Finishing:
                 stopped=frozenset(canceled & {trial.child_id for trial in live.trials if trial.stop}),
                 best=best,
                 logged={} if best else self._logged(children),
-                wished=wish_of(run) if is_canceled else None,
-                left_out=max(0, most_trials(spec) - len(children)) if is_time_over and not is_canceled else 0,
+                is_canceled=is_canceled,
+                left_out=underway.left_out if (is_time_over or underway.barred) and not is_canceled else 0,
+                barred=underway.barred,
                 cut_off=frozenset(canceled & {child.id for child in children if TIME_OVER in child.warnings}),
                 minutes=spec.max_duration_minutes,
             )

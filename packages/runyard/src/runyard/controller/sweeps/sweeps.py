@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from runyard.controller.failed_builds import lasting_failure
 from runyard.controller.sweeps.calling_off import TIME_OVER, CallingOff
 from runyard.controller.sweeps.finishing import Finishing
 from runyard.controller.sweeps.trial_runs import run_of_trial
@@ -18,6 +19,7 @@ from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.children import children_of
 from runyard.services.places import UNMANAGED_TARGETS
 from runyard.services.sweeps.asked import spec_of
+from runyard.services.sweeps.causes import cause_text
 from runyard.services.sweeps.live import LiveSweeps
 from runyard.services.sweeps.sweep_log import Source
 
@@ -111,19 +113,21 @@ class Sweeps:
         return True
 
     def _step(self, run: RunRecord, underway: Underway) -> None:
-        for child in underway.newly_ended():
+        ended = list(underway.newly_ended())
+        for child in ended:
             underway.live.note_ended(child)
+        self._bar_where_none_can_be_built(underway, ended)
         if run.status is _S.NOT_STARTED:
             run = self._begin(run, underway)
         is_time_over = self._is_time_over(run)
         is_over = run.status is _S.CANCEL_REQUESTED or is_time_over
         if is_over:
             self._call_off(run, underway)
-        else:
+        elif underway.has_more:
             self._fill(run, underway)
         if not underway.open and (is_over or not underway.has_more):
-            end = self._finishing.end_of(run, underway.live, is_time_over=is_time_over)
-            underway.live.say(Source.CONTROLLER, end.text)
+            end = self._finishing.end_of(run, underway, is_time_over=is_time_over)
+            underway.live.say(Source.CONTROLLER, *end.lines)
             self._finishing.store(run, end)
             self._forget(run.id)
 
@@ -145,6 +149,11 @@ class Sweeps:
     def _call_off(self, run: RunRecord, underway: Underway) -> None:
         underway.live.stop_judging()
         why = "" if run.status is _S.CANCEL_REQUESTED else TIME_OVER
+        if not underway.is_called_off:
+            over = f"max_duration_minutes ({underway.live.spec.max_duration_minutes}) is over"
+            counts = f"children that are canceled: {len(underway.open)}, trials that are not begun: {underway.left_out}"
+            underway.live.say(Source.CONTROLLER, f"{over if why else 'It was asked to cancel the sweep'}; {counts}.")
+            underway.is_called_off = True
         if underway.open and self._calling_off.go_on(run, why=why):
             self._mover.wake(run.id)
 
@@ -155,15 +164,24 @@ class Sweeps:
         now = min(room, _MADE_IN_ONE_GO if spec.sampling in _QUICK_SAMPLINGS else 1)
         if now <= 0:
             return
-        trials = underway.next_trials(now)
-        for trial in trials:
-            self._make(run, trial)
-            underway.made(trial)
-        if trials:
-            underway.live.note_scheduled(*trials)
-            self._mover.advance([trial.child_id for trial in trials])
+        made = self._make_next(run, underway, now)
+        if made:
+            underway.live.note_scheduled(*made)
+            self._mover.advance([trial.child_id for trial in made])
         if now < room and underway.has_more:
             self._mover.wake(run.id)
+
+    def _make_next(self, run: RunRecord, underway: Underway, count: int) -> Sequence[Trial]:
+        """The trials that have their run now. The sweep is barred where the next can never have one."""
+        made: list[Trial] = []
+        try:
+            for trial in underway.next_trials(count):
+                self._make(run, trial)
+                underway.made(trial)
+                made.append(trial)
+        except (AlreadyExists, NotFound) as error:
+            self._bar(underway, str(error))
+        return made
 
     def _make(self, sweep: RunRecord, trial: Trial) -> None:
         """Raises AlreadyExists where a run that is no child of the sweep has the child's id."""
@@ -172,9 +190,24 @@ class Sweeps:
         except AlreadyExists:
             child = self._runs.get(trial.child_id)
             if child.parent_id != sweep.id:
-                raise
+                raise AlreadyExists(
+                    f"The id of its next child, {child.id}, is that of another run (of {child.experiment!r} in "
+                    f"workspace {child.workspace!r})."
+                ) from None
         with contextlib.suppress(NotFound):  # a dataset that is gone: the child says so when it is started
             self._around.note_inputs(child)
+
+    def _bar_where_none_can_be_built(self, underway: Underway, ended: Sequence[RunRecord]) -> None:
+        """They all have one environment: what keeps it from being made for one of them keeps it from all."""
+        for child in ended:
+            error = lasting_failure(child)
+            if error is not None and not underway.barred:
+                cause = cause_text(error.get("message"))
+                self._bar(underway, f"The environment of its children cannot be made (as of {child.id}): {cause}")
+
+    def _bar(self, underway: Underway, why: str) -> None:
+        underway.barred = why
+        underway.live.say(Source.CONTROLLER, f"No further children are made. {why}")
 
     def _most_at_once(self, run: RunRecord, spec: SweepSpec) -> int:
         most = spec.max_concurrent_runs
@@ -201,13 +234,17 @@ class Sweeps:
             return found
         # Known before the rows are read, so that no end is missed that comes meanwhile.
         underway = self._underway[run.id] = Underway(live)
-        there = {child.id: child.status for child in children_of(self._runs, run)}
+        children = children_of(self._runs, run)
+        there = {child.id: child.status for child in children}
         underway.open |= {child_id for child_id, status in there.items() if not status.is_terminal}
         underway.unmade.extend(trial for trial in live.trials if trial.child_id not in there)
         # Of these a killed service may not have said it.
         unbegun = [trial for trial in live.trials if there.get(trial.child_id) is _S.NOT_STARTED]
         if unbegun:
             live.note_scheduled(*unbegun)
+        # Who had only waited for the build of another says so, and less of the cause: they come last.
+        tried_first = sorted(children, key=lambda child: (not child.attempt, child.sequence))
+        self._bar_where_none_can_be_built(underway, tried_first)
         return underway
 
     def _mend(self, sweep_id: RunId, open_runs: set[RunId]) -> None:

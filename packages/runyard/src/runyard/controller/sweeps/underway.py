@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import Trial
 from runyard.services.sweeps.live_sweep import LiveSweep
+from runyard.tuning.samplers import most_trials
 
 
 @dataclass
@@ -21,6 +22,10 @@ class Underway:
     heard: deque[RunRecord] = field(default_factory=deque)
     is_exhausted: bool = False
     """No trial will be sampled any more."""
+    barred: str = ""
+    """Why no further child can be made, today or later; empty where nothing is in the way."""
+    is_called_off: bool = False
+    """It was said that its children are canceled."""
 
     def newly_ended(self) -> Iterator[RunRecord]:
         """The children that have ended since they were last asked for."""
@@ -47,4 +52,9 @@ class Underway:
     @property
     def has_more(self) -> bool:
         """Whether more children are to come."""
-        return bool(self.unmade) or not self.is_exhausted
+        return not self.barred and (bool(self.unmade) or not self.is_exhausted)
+
+    @property
+    def left_out(self) -> int:
+        """How many trials would have no run if it ended now."""
+        return max(0, most_trials(self.live.spec) - len(self.live.trials) + len(self.unmade))
