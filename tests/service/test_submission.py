@@ -190,3 +190,15 @@ def test_a_body_that_is_no_object_is_refused(client, runs, body):
 def test_a_body_above_the_limit_is_refused_before_it_is_read(client, runs):
     answer = client.ask("POST", f"/api/v1{runs}", b"", **{"content-length": str(65 * 2**20)})
     assert (answer.status, answer.json["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("levels", [200, 900])
+def test_what_is_nested_beyond_all_measure_is_shown_as_far_as_anybody_reads(client, runs, levels):
+    deep = []
+    for _ in range(levels):
+        deep = [deep]
+    client.post(runs, {"run_id": f"deep-{levels}", "interactive": True, "definition": {"deep": deep}})
+    shown, depth = client.get(f"/runs/deep-{levels}")["definition"]["deep"], 0
+    while isinstance(shown, list) and shown:
+        shown, depth = shown[0], depth + 1
+    assert depth == levels or (depth > 90 and shown == "...")

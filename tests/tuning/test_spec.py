@@ -41,6 +41,15 @@ def test_the_goal_is_read_in_any_case() -> None:
 
 NUL, LONG = "a\0b", "x" * 256
 
+
+def nested(levels: int) -> list[Any]:
+    """Lists and dictionaries in turn, that many within each other."""
+    value: Any = 1
+    for level in range(levels):
+        value = [value] if level % 2 == 0 else {"a": value}
+    return [value]
+
+
 BAD_EXPRESSIONS: dict[str, tuple[Any, str]] = {
     "unknown": (["zipf", [1]], "'zipf' is not known. Known: choice, randint"),
     "no expression": (0.1, "'p' of parameter_space is no expression"),
@@ -73,6 +82,12 @@ BAD_EXPRESSIONS: dict[str, tuple[Any, str]] = {
     "NaN option": (["choice", [[math.nan]]], "no script can be given"),
     "NUL option": (["choice", [[NUL]]], "can hold a NUL"),
     "broken text": (["choice", [["\udc80"]]], "no script can be given"),
+    "deep bound": (["uniform", [nested(100_000), 1]], "must be a finite number, got a value of type list"),
+    "deep option": (
+        ["choice", [nested(21)]],
+        "choice of 'p' has an option of lists and dictionaries within each other",
+    ),
+    "bottomless option": (["choice", [nested(100_000)]], "deeper than 20 levels"),
 }
 
 
@@ -82,6 +97,11 @@ def test_an_expression_that_cannot_be_drawn_from_is_refused(case: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         a_spec(sampling=a_sampling("RANDOM", {"p": raw}))
     assert words in str(refused.value)
+
+
+def test_an_option_may_be_nested_a_little() -> None:
+    options = nested(20)
+    assert a_spec(sampling=a_sampling("RANDOM", {"p": ["choice", [options]]})).space["p"].arguments == (tuple(options),)
 
 
 @pytest.mark.parametrize("name", ["", "--", NUL, "two words", "tab\t", "line\n", LONG, "a=b", "\udc80"])

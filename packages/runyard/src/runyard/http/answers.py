@@ -11,12 +11,13 @@ from runyard.services.content import Content
 
 SENT_AT_ONCE_BYTES = 4 * 1024 * 1024
 Part = Callable[[int, int], Iterator[bytes | memoryview]]
+_MOST_LEVELS = 100
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def to_json(value: Any) -> bytes:
     """Dataclasses become objects, times end in Z. Never fails on what a script wrote: a file name that is no text is
-    shown with escapes, an integer beyond 64 bits as a float or text."""
+    shown with escapes, an integer beyond 64 bits as a float or text, what is nested beyond all measure as dots."""
     try:
         return orjson.dumps(value, default=_plain, option=_OPTIONS)
     except TypeError:
@@ -98,15 +99,16 @@ def _plain(value: Any) -> Any:
     raise TypeError(type(value).__name__)
 
 
-def _sayable(value: Any) -> Any:
+def _sayable(value: Any, levels: int = _MOST_LEVELS) -> Any:
     if isinstance(value, str):
         return str(value).encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return float(value) if abs(value) < 2**1023 else str(value)
-    if isinstance(value, Mapping):
-        return {_sayable(key): _sayable(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_sayable(inner) for inner in value]
     if is_dataclass(value):
-        return {field.name: _sayable(getattr(value, field.name)) for field in fields(value)}
-    return value
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    is_many = isinstance(value, (Mapping, list, tuple, set, frozenset))
+    if is_many and levels == 0:
+        return "..."
+    if isinstance(value, Mapping):
+        return {_sayable(key): _sayable(inner, levels - 1) for key, inner in value.items()}
+    return [_sayable(inner, levels - 1) for inner in value] if is_many else value

@@ -11,7 +11,10 @@ LONGEST_SHOWN = 80
 
 def shown(value: object) -> str:
     """The value for an error message: short, whatever it is."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested, or a number of more digits, than anybody would read
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 

@@ -16,6 +16,7 @@ from runyard.tuning.checking import finite_number, is_finite, one_of, shown, who
 
 MOST_OPTIONS = 10_000
 LONGEST_OPTION = 32_768
+MOST_NESTED = 20
 LARGEST_RANDINT = 2**53
 _LOWEST, _HIGHEST = 2.0**-54, 1 - 2.0**-53
 
@@ -90,6 +91,11 @@ def _check_choice(about: str, arguments: Sequence[Any]) -> None:
 
 
 def _check_option(about: str, option: object) -> None:
+    if _is_deeper_than(MOST_NESTED, option):
+        raise InvalidArgument(
+            f"{about} has an option of lists and dictionaries within each other, deeper than {MOST_NESTED} levels.",
+            hint="Put it into a file of the source_directory and choose between the names of files.",
+        )
     try:
         text = json.dumps(option, ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -105,6 +111,11 @@ def _check_option(about: str, option: object) -> None:
             f"{about} has an option of {len(text)} characters; {LONGEST_OPTION} are the most.",
             hint="Put it into a file of the source_directory and choose between the names of files.",
         )
+
+
+def _is_deeper_than(levels: int, value: object) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if _is_list(value) else None
+    return inner is not None and (levels == 0 or any(_is_deeper_than(levels - 1, one) for one in inner))
 
 
 def _check_randint(about: str, arguments: Sequence[Any]) -> None:
