@@ -1,5 +1,7 @@
 """A controller on real stores whose engine is played by the test: what nodes tell, and when, is up to it."""
 
+import errno
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -77,6 +79,13 @@ class PlayedOutputs:
         if self.refusal is not None:
             raise self.refusal
         self.saved.append((attempt_id, name, files, registers))
+
+
+class FullDisk(io.StringIO):
+    """A file on a disk that is full, as the service's own log may be."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @dataclass

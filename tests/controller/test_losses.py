@@ -1,16 +1,19 @@
 """Supervisors and nodes that are gone, engines that do not answer, and runs that are started again."""
 
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from runyard.controller import controller
 from runyard.model.runs import RunStatus
 from runyard.ports.engine import Observed, PartPhase
 from runyard.services.logs import Logs
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_run
-from tests.controller.scripted import Stage
+from tests.controller.scripted import FullDisk, Stage
 
 ALIVE = Observed(PartPhase.ALIVE)
 LOST = Observed(PartPhase.LOST)
@@ -279,3 +282,21 @@ def test_an_environment_whose_node_is_gone_is_built_on_another(stage: Stage):
     assert stage.get().ticket == "r1.2"
     assert stage.far.plans["r1.2"].kind == "prepare"
     assert stage.tell("prepared", attempt="r1.1")["cancel"] is True
+
+
+def test_the_controller_goes_on_after_a_mishap_that_it_could_not_even_print(stage: Stage, monkeypatch) -> None:
+    looks, looked_again = iter([1, 0]), threading.Event()
+
+    def look() -> None:
+        if next(looks, 0):
+            raise RuntimeError("no space for anything")
+        looked_again.set()
+
+    monkeypatch.setattr(sys, "stderr", FullDisk())
+    monkeypatch.setattr(controller, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(stage.controller, "look", look)
+    stage.controller.start()
+    try:
+        assert looked_again.wait(20)
+    finally:
+        stage.controller.stop()

@@ -1,6 +1,7 @@
 """How a sweep goes on, on real stores with children that the test plays."""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -15,6 +16,7 @@ from runyard.services.runs import Runs
 from runyard.services.sweeps.live_sweep import LiveSweep
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_file, a_run
+from tests.controller.scripted import FullDisk
 from tests.controller.sweep_stage import SWEEP, SweepStage
 
 _S = RunStatus
@@ -224,6 +226,15 @@ def test_a_sampler_that_fails_is_said_and_asked_again(stage: SweepStage, monkeyp
         broken.setattr(LiveSweep, "sample", lambda sweep, count: [1 / 0])
         stage.submit()
         assert "division by zero" in stage.sweep.message
+    stage.play()
+    assert stage.statuses() == {_S.COMPLETED: 5}
+
+
+def test_trouble_that_cannot_be_printed_is_tried_again_too(stage: SweepStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "stderr", FullDisk())
+        broken.setattr(LiveSweep, "sample", lambda sweep, count: [1 / 0])
+        stage.submit()
     stage.play()
     assert stage.statuses() == {_S.COMPLETED: 5}
 

@@ -1,9 +1,7 @@
 import contextlib
 import queue
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -23,6 +21,7 @@ from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import PartStore, RunStore
+from runyard.services.mishaps import print_mishap
 from runyard.services.places import UNMANAGED_TARGETS
 
 _S = RunStatus
@@ -159,7 +158,7 @@ class Controller:
                 elif None in woken:
                     self._serve(_started_by_us(self._runs.unfinished()))
             except Exception:  # this thread must live on: the next look tries again
-                traceback.print_exc(file=sys.stderr)
+                print_mishap()
 
     def _next_woken(self, seconds: float) -> Sequence[RunId | QueueName | None]:
         """All that somebody waits for, each once; none when that many seconds have passed."""

@@ -1,6 +1,4 @@
 import contextlib
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +15,7 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.children import children_of
+from runyard.services.mishaps import print_mishap
 from runyard.services.places import UNMANAGED_TARGETS
 from runyard.services.sweeps.asked import spec_of
 from runyard.services.sweeps.causes import cause_text
@@ -106,7 +105,7 @@ class Sweeps:
             self._underway.pop(sweep_id, None)
             self._mover.wake(sweep_id)
         except Exception as error:  # one sweep's trouble is not that of all other runs
-            traceback.print_exc(file=sys.stderr)
+            print_mishap()
             self._forget(sweep_id)  # what is in memory may be ahead of what is stored
             self._tell(sweep_id, f"{_TROUBLE} {error}"[:_MOST_SAID])
             return False
