@@ -85,7 +85,7 @@ BAD_EXPRESSIONS: dict[str, tuple[Any, str]] = {
     "deep bound": (["uniform", [nested(100_000), 1]], "must be a finite number, got a value of type list"),
     "deep option": (
         ["choice", [nested(21)]],
-        "choice of 'p' has an option of lists and dictionaries within each other",
+        "has an option of lists and dictionaries within each other",
     ),
     "bottomless option": (["choice", [nested(100_000)]], "deeper than 20 levels"),
 }

@@ -113,9 +113,11 @@ def _check_option(about: str, option: object) -> None:
         )
 
 
-def _is_deeper_than(levels: int, value: object) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if _is_list(value) else None
-    return inner is not None and (levels == 0 or any(_is_deeper_than(levels - 1, one) for one in inner))
+def _is_deeper_than(levels: int, value: Any) -> bool:
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper_than(levels - 1, one) for one in inner)
 
 
 def _check_randint(about: str, arguments: Sequence[Any]) -> None:
