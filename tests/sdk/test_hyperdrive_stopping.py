@@ -57,8 +57,9 @@ def test_cancel_ends_the_sweep_and_its_children(experiment: Experiment, tmp_path
 
 def test_a_sweep_that_resumes_others_knows_their_best(experiment: Experiment, tmp_path: Path) -> None:
     first = swept(experiment, tmp_path / "source", 0.9)
-    second = swept(experiment, tmp_path / "source", 0.1, resume_from=[first])
-    assert second.get_best_run_by_primary_metric().id == f"{first.id}_0"
+    second = swept(Experiment(experiment.workspace, "another"), tmp_path / "source", 0.1, resume_from=[first])
+    best = second.get_best_run_by_primary_metric()
+    assert (best.id, best.experiment.name) == (f"{first.id}_0", experiment.name)
     assert second.get_best_run_by_primary_metric(include_resume_from_runs=False).id == f"{second.id}_0"
     assert json.loads(second.get_properties()["resume_from"]) == [first.id]
     assert [row["run_id"] for row in second.get_children_sorted_by_primary_metric()] == [f"{second.id}_0"]

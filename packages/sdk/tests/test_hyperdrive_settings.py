@@ -267,7 +267,18 @@ class Configs(Refusals):
         self.assertEqual((sweep["max_total_runs"], sweep["max_concurrent_runs"], sweep["max_duration_minutes"],
                           sweep["policy"]["name"]), (8, 4, 60, "Bandit"))
         self.assertRegex(said[0], "deprecated. Use HyperDriveConfig")
-        self.assertTrue(issubclass(HyperDriveRunConfig, HyperDriveConfig))
+        self.assertIsInstance(made, HyperDriveRunConfig)
+
+    def test_the_class_of_2018_takes_all_that_its_successor_does(self):
+        estimator = Estimator(".", compute_target="local", entry_script="train.py")
+        made, _ = self.warned(lambda: HyperDriveRunConfig(
+            RandomParameterSampling(LR), "acc", MAXIMIZE, 8, estimator=estimator, resume_from=None))
+        self.assertIs(made.estimator, estimator)
+        script = ScriptRunConfig(".", "train.py")
+        made, _ = self.warned(lambda: HyperDriveRunConfig(
+            run_config=script, hyperparameter_sampling=RandomParameterSampling(LR), primary_metric_name="acc",
+            primary_metric_goal=MAXIMIZE, max_total_runs=8, custom_run_id="mine"))
+        self.assertIs(made.run_config, script)
 
     def test_goals_have_the_values_of_the_original(self):
         self.assertEqual([(goal.name, goal.value) for goal in PrimaryMetricGoal],

@@ -1,6 +1,6 @@
 """A sweep that was submitted."""
 from azureml.core.experiment import Experiment  # noqa: F401
-from azureml.core.run import Run, get_run
+from azureml.core.run import Run, get_run  # noqa: F401
 from azureml.core.workspace import Workspace  # noqa: F401
 from azureml.exceptions import TrainingException  # noqa: F401
 from azureml.train.hyperdrive._resuming import SWEEP_TYPE
@@ -58,7 +58,7 @@ class HyperDriveRun(Run):
         trials = self._trials(top=None if left_out else 1, discard_no_metric=True,
                               resumed=bool(include_resume_from_runs))
         best = next((trial for trial in trials if trial["status"] not in left_out), None)
-        return None if best is None else get_run(self.experiment, best["run_id"])
+        return None if best is None else self.experiment.workspace.get_run(best["run_id"])
 
     def get_children_sorted_by_primary_metric(self, top=0, reverse=False, discard_no_metric=False):
         """Children as `{"run_id", "hyperparameters", "best_primary_metric", "status"}`, the best first.

@@ -1,4 +1,5 @@
 """What a sweep is: HyperDriveConfig, and HyperDriveRunConfig, as it was called in 2018."""
+import functools
 import warnings
 from enum import Enum
 
@@ -119,13 +120,15 @@ class HyperDriveConfig(object):
 
 
 class HyperDriveRunConfig(HyperDriveConfig):
-    """The name and the order of arguments of 2018. What it makes is a HyperDriveConfig."""
+    """HyperDriveConfig by its first name. The estimator may come first, as it did in 2018."""
 
-    def __new__(cls, estimator, hyperparameter_sampling, primary_metric_name, primary_metric_goal, max_total_runs,
-                max_concurrent_runs=None, max_duration_minutes=MAX_DURATION_MINUTES, policy=None):
+    @functools.wraps(HyperDriveConfig.__init__)
+    def __init__(self, *args, **kwargs):
         warnings.warn("HyperDriveRunConfig is deprecated. Use HyperDriveConfig.", stacklevel=2)
-        return HyperDriveConfig(hyperparameter_sampling, primary_metric_name, primary_metric_goal, max_total_runs,
-                                max_concurrent_runs, max_duration_minutes, policy, estimator=estimator)
+        if args and not isinstance(args[0], HyperParameterSampling):
+            super(HyperDriveRunConfig, self).__init__(*args[1:], estimator=args[0], **kwargs)
+        else:
+            super(HyperDriveRunConfig, self).__init__(*args, **kwargs)
 
 
 def _check_what_is_run(estimator, run_config, pipeline):
