@@ -150,7 +150,7 @@ class Starting:
         except EngineError as error:
             if self._places.is_at_home(run):
                 self._fail(run.id, error)
-            else:  # a cluster elsewhere comes back: the next sweep finds the attempt lost and starts it
+            else:  # a cluster elsewhere comes back: the next look finds the attempt lost and starts it
                 self._runs.update(run.id, message=f"{NOT_STARTED} {error}")
         except RunyardError as error:
             self._fail(run.id, error)
