@@ -38,10 +38,10 @@ def test_an_environment_that_cannot_be_made_is_tried_once_and_ends_the_sweep(sta
     assert stage.statuses() == {_S.FAILED: 2}
     assert set(stage.starts()) == {"HD_s_0"}
     assert stage.sweep.status is _S.FAILED
-    cause = "The environment of its children cannot be made (as of HD_s_0): Resolving the packages failed. uv says:"
+    cause = "The cause, which holds for all children (as of HD_s_0): Resolving the packages failed. uv says:"
     expected = f"18 trials were not begun; of 2 children that were, 2 failed. {cause} there is no xyzzy"
     assert stage.sweep.error["error"]["message"] == expected
-    assert "No further children are made. The environment of its children" in stage.lines()
+    assert "No further children are made. The cause, which holds for all" in stage.lines()
     assert expected in stage.lines()
 
 

@@ -135,7 +135,7 @@ class Sweeps:
         underway.live.say(
             Source.API,
             f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
-            f"{spec.max_duration_minutes} minutes. A child that fails ends nothing but itself: all are tried.",
+            f"{spec.max_duration_minutes} minutes. A child whose script fails ends nothing but itself.",
         )
         if bound < spec.max_concurrent_runs:
             underway.live.say(
@@ -202,7 +202,7 @@ class Sweeps:
             error = lasting_failure(child)
             if error is not None and not underway.barred:
                 cause = cause_text(error.get("message"))
-                self._bar(underway, f"The environment of its children cannot be made (as of {child.id}): {cause}")
+                self._bar(underway, f"The cause, which holds for all children (as of {child.id}): {cause}")
 
     def _bar(self, underway: Underway, why: str) -> None:
         underway.barred = why
