@@ -107,6 +107,24 @@ def test_a_sweep_without_trials_is_told_too(client, sweep):
     assert client.get(f"/runs/{sweep.id}/trials")["trials"] == []
 
 
+def test_trials_whose_runs_ended_so_are_left_out(client, sweep):
+    for number, end in enumerate((_S.FAILED, _S.CANCELED, _S.COMPLETED)):
+        sweep.child(number, 0.9 - number / 10, status=end)
+    path = f"/runs/{sweep.id}/trials?top=1&leave_out="
+    asked = {"": 0, "Failed": 1, "Failed,Canceled": 2}
+    assert {out: client.get(path + out)["trials"][0]["number"] for out in asked} == asked
+    refused = client.refusal("GET", path + "Lost")
+    assert (refused["status"], refused["problem"][:24]) == (400, "There is no status 'Lost")
+
+
+def test_a_trial_goes_with_its_run(client, sweep):
+    for number in range(2):
+        sweep.child(number, 0.9, status=_S.COMPLETED)
+    client.delete(f"/runs/{sweep.id}_1")
+    assert ranked(client, sweep) == [(0, 0.9)]
+    assert client.get(f"/runs/{sweep.id}/sweep")["counts"]["sampled"] == 1
+
+
 def test_a_trial_is_told_with_its_values_and_why_it_was_stopped(client, stores, sweep):
     sweep.child(0, 0.25, math.inf, 0.5, status=_S.CANCELED)
     stores.trials.stop(sweep.id, 0, STOP)

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from runyard.model.assets import Asset, AssetKind, Experiment, Workspace
@@ -49,8 +49,11 @@ class RunStore(Protocol):
 
     def events(self, run_id: RunId) -> Sequence[RunEvent]: ...
 
-    def delete(self, run_id: RunId) -> None:
-        """Remove a finished run and all that belongs to it; quiet when gone; Conflict while it is going on."""
+    def delete(self, *run_ids: RunId) -> None:
+        """Remove finished runs and all that belongs to them, in one transaction; quiet of those that are gone.
+
+        Raises Conflict, and removes none, while one is going on.
+        """
 
 
 class MetricStore(Protocol):
@@ -190,7 +193,7 @@ class LineageStore(Protocol):
 
 
 class TrialStore(Protocol):
-    """What sweeps have sampled, and what was decided of it. It goes with its sweep."""
+    """What sweeps have sampled, and what was decided of it. It goes with its sweep, a trial with its run."""
 
     def add(self, trials: Sequence[Trial]) -> None:
         """Keep them, in one transaction. A trial that is there stays as it is. Raises NotFound for an unknown sweep."""
@@ -202,10 +205,16 @@ class TrialStore(Protocol):
         """Keep why it is stopped; False, and nothing is changed, where that was said before or the trial is gone."""
 
     def ranked(
-        self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None
+        self,
+        sweep_ids: Sequence[RunId],
+        metric: str,
+        goal: Goal,
+        *,
+        limit: int | None = None,
+        leave_out: Collection[RunStatus] = (),
     ) -> Sequence[RankedTrial]:
         """The trials of these sweeps with what their runs logged: best first, equals by sweep and number, those without
-        a finite number last. Quick for ten thousands."""
+        a finite number last; none whose run has a status of `leave_out`. Quick for ten thousands."""
 
     def tally(self, sweep_id: RunId) -> Mapping[tuple[RunStatus, bool], int]:
         """How many trials are at each status, apart by whether a policy has stopped them. NotStarted where the run is

@@ -56,11 +56,12 @@ class NotifyingRunStore:
     def events(self, run_id: RunId) -> Sequence[RunEvent]:
         return self._inner.events(run_id)
 
-    def delete(self, run_id: RunId) -> None:
-        self._inner.delete(run_id)
-        self._fence.forget(run_id)
-        self._notifier.changed(run_id)
-        self._notifier.changed(end_of(run_id))
+    def delete(self, *run_ids: RunId) -> None:
+        self._inner.delete(*run_ids)
+        for run_id in run_ids:
+            self._fence.forget(run_id)
+            self._notifier.changed(run_id)
+            self._notifier.changed(end_of(run_id))
 
 
 class NotifyingLogStore:

@@ -17,6 +17,7 @@ from runyard.services.phases import Phase, phases_of
 from runyard.services.sweeps.asked import check_no_results
 
 TRIES_AGAINST_OTHER_WRITERS = 20
+_DELETED_AT_ONCE = 200
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 
 
@@ -109,9 +110,12 @@ class Runs:
             if not one.status.is_terminal:
                 whose = "" if one.id == run_id else f", which came from {run_id!r},"
                 raise Conflict(f"Run {one.id!r}{whose} is still going on.", hint="Cancel it first.")
-        for one in reversed(doomed):
-            self._runs.delete(one.id)
-            self._logs.delete(one.id)
+        doomed.reverse()
+        for start in range(0, len(doomed), _DELETED_AT_ONCE):
+            page = [one.id for one in doomed[start : start + _DELETED_AT_ONCE]]
+            self._runs.delete(*page)
+            for one_id in page:
+                self._logs.delete(one_id)
 
     def delete_of_experiment(self, workspace: str, experiment: str) -> None:
         """Remove all runs of an experiment. Raises Conflict, and removes none, while one of them goes on."""

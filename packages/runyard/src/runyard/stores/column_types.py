@@ -36,6 +36,15 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else from_json(value)
 
 
+class ShownJsonText(JsonText):
+    """JSON that users are shown as it is stored: spelled as Python spells it."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(value)
+
+
 class UtcTime(TypeDecorator[datetime]):
     """Microseconds since 1970."""
 

@@ -23,6 +23,7 @@ from runyard.stores.run_rows import (
     with_changes,
 )
 from runyard.stores.schema import run_details, run_events, run_labels, runs
+from runyard.stores.trials import delete_trials
 
 _EVENTS = (
     select(*run_events.c["at", "kind", "text"])
@@ -44,6 +45,13 @@ _QUEUE = (
 _BELOW = select(runs.c.sequence, runs.c.id).where(runs.c.parent_id == bindparam("run_id")).cte(recursive=True)
 _BELOW = _BELOW.union(select(runs.c.sequence, runs.c.id).join_from(_BELOW, runs, runs.c.parent_id == _BELOW.c.id))
 _DESCENDANTS = select(*LISTED).join_from(_BELOW, runs, runs.c.sequence == _BELOW.c.sequence).order_by(runs.c.sequence)
+
+_TO_DELETE = (
+    select(*runs.c["id", "finished", "parent_id"])
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
+    .with_for_update()
+)
+_DELETE = delete(runs).where(runs.c.id.in_(bindparam("run_ids", expanding=True)))
 
 
 class SqlRunStore:
@@ -114,12 +122,14 @@ class SqlRunStore:
                 run_key(connection, run_id)
             return found
 
-    def delete(self, run_id: RunId) -> None:
+    def delete(self, *run_ids: RunId) -> None:
         with self._database.write() as connection:
-            finished = connection.execute(select(runs.c.finished).where(runs.c.id == run_id).with_for_update()).scalar()
-            if finished is False:
-                raise Conflict(f"Run {run_id!r} is still going on.", hint="Cancel it first.")
-            connection.execute(delete(runs).where(runs.c.id == run_id))
+            found = connection.execute(_TO_DELETE, {"run_ids": list(run_ids)}).all()
+            for run_id, finished, _ in found:
+                if not finished:
+                    raise Conflict(f"Run {run_id!r} is still going on.", hint="Cancel it first.")
+            delete_trials(connection, [(parent_id, run_id) for run_id, _, parent_id in found if parent_id])
+            connection.execute(_DELETE, {"run_ids": [run_id for run_id, *_ in found]})
 
     def _insert(self, connection: Connection, run: RunRecord) -> RunRecord:
         taken = connection.execute(select(runs.c.sequence).where(runs.c.id == run.id)).scalar()

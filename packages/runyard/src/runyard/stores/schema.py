@@ -18,7 +18,7 @@ from sqlalchemy import (
     false,
 )
 
-from runyard.stores.column_types import JsonText, StorableText, UtcTime
+from runyard.stores.column_types import JsonText, ShownJsonText, StorableText, UtcTime
 
 HEAD = "0004"
 
@@ -285,7 +285,7 @@ trials = Table(
     metadata,
     Column("sweep", ForeignKey("runs.sequence", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("values", JsonText, nullable=False),
+    Column("values", ShownJsonText, nullable=False),
     Column("resumed_from", StorableText),
     Column("stop", JsonText),
     sqlite_with_rowid=False,

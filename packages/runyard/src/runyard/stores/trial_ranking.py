@@ -1,7 +1,8 @@
 """The trials of one sweep beside their runs and what those logged.
 
-The statements take the sweep's key as `sweep`, so that a database knows how many rows to expect, and as `prefix` how
-the ids of its children begin: each trial's run is found by its id, and of each run the one metric by its name.
+The statements take the sweep's key as `sweep`, so that a database knows how many rows to expect, its id as `sweep_id`,
+and as `prefix` how the ids of its children begin: each trial's run is found by its id, and of each run the one metric
+by its name.
 """
 
 from sqlalchemy import Column, Text, bindparam, cast, func, select, type_coerce
@@ -11,8 +12,12 @@ from runyard.model.sweeps import Goal, RankedTrial
 from runyard.stores.column_types import AnySelect
 from runyard.stores.schema import metrics, runs, trials
 
-WITH_RUNS = trials.outerjoin(runs, runs.c.id == bindparam("prefix", type_=Text) + cast(trials.c.number, Text))
-"""A trial whose run is not made yet has no status."""
+WITH_RUNS = trials.outerjoin(
+    runs,
+    (runs.c.id == bindparam("prefix", type_=Text) + cast(trials.c.number, Text))
+    & (runs.c.parent_id == bindparam("sweep_id")),
+)
+"""A trial whose run is not made yet has no status, also where another run has its id."""
 _WITH_METRIC = WITH_RUNS.outerjoin(
     metrics,
     (metrics.c.run == runs.c.sequence)
@@ -53,3 +58,5 @@ def _first(goal: Goal) -> AnySelect:
 ALL = {goal: _joined(goal).order_by(trials.c.number) for goal in Goal}
 FIRST = {goal: _first(goal) for goal in Goal}
 """To be limited: sorted by the database."""
+LEFT_OUT = runs.c.status.is_(None) | runs.c.status.notin_(bindparam("left_out", expanding=True))
+"""For those whose run has none of the statuses `left_out`."""

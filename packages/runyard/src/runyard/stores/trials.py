@@ -1,9 +1,9 @@
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from runyard.model.runs import RunId, RunStatus
 from runyard.model.sweeps import Goal, RankedTrial, Stop, Trial
@@ -12,7 +12,7 @@ from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.run_rows import run_key
 from runyard.stores.schema import metrics, runs, trials
-from runyard.stores.trial_ranking import ALL, FIRST, WITH_RUNS, best_first
+from runyard.stores.trial_ranking import ALL, FIRST, LEFT_OUT, WITH_RUNS, best_first
 
 _STATUS = {None: RunStatus.NOT_STARTED} | {status.value: status for status in RunStatus}
 _OF_SWEEP = (
@@ -51,6 +51,11 @@ _STOPPED = (
     .values(stop=bindparam("why"))
 )
 
+_GONE = delete(trials).where(
+    trials.c.sweep == select(runs.c.sequence).where(runs.c.id == bindparam("sweep_id")).scalar_subquery(),
+    trials.c.number == bindparam("of_number"),
+)
+
 
 class SqlTrialStore:
     def __init__(self, database: Database) -> None:
@@ -78,23 +83,30 @@ class SqlTrialStore:
             return connection.execute(_STOPPED, given).rowcount > 0
 
     def ranked(
-        self, sweep_ids: Sequence[RunId], metric: str, goal: Goal, *, limit: int | None = None
+        self,
+        sweep_ids: Sequence[RunId],
+        metric: str,
+        goal: Goal,
+        *,
+        limit: int | None = None,
+        leave_out: Collection[RunStatus] = (),
     ) -> Sequence[RankedTrial]:
         statement = ALL[goal] if limit is None else FIRST[goal].limit(limit)
+        asked: dict[str, Any] = {"metric": index_key(metric)}
+        if leave_out:
+            statement, asked = statement.where(LEFT_OUT), {**asked, "left_out": [status.value for status in leave_out]}
         found: list[RankedTrial] = []
         with self._database.read() as connection:
-            for sweep, prefix in _sweeps(connection, sweep_ids):
-                rows = connection.execute(
-                    statement, {"sweep": sweep, "prefix": prefix, "metric": index_key(metric)}
-                ).all()
-                found += [_ranked(prefix, row) for row in rows]
+            for sweep in _sweeps(connection, sweep_ids):
+                rows = connection.execute(statement, asked | sweep).all()
+                found += [_ranked(sweep["prefix"], row) for row in rows]
         return best_first(found, goal)[:limit]
 
     def tally(self, sweep_id: RunId) -> Mapping[tuple[RunStatus, bool], int]:
         counts: Counter[tuple[RunStatus, bool]] = Counter()
         with self._database.read() as connection:
-            for sweep, prefix in _sweeps(connection, [sweep_id]):
-                for status, is_stopped, count in connection.execute(_TALLY, {"sweep": sweep, "prefix": prefix}):
+            for sweep in _sweeps(connection, [sweep_id]):
+                for status, is_stopped, count in connection.execute(_TALLY, sweep):
                     counts[_STATUS[status], bool(is_stopped)] += count
         return counts
 
@@ -104,10 +116,18 @@ class SqlTrialStore:
             return {row[0]: row[1] for row in found}
 
 
-def _sweeps(connection: Connection, sweep_ids: Sequence[RunId]) -> Sequence[tuple[int, str]]:
-    """Key, and how the ids of its children begin, of each that there is, oldest first."""
+def _sweeps(connection: Connection, sweep_ids: Sequence[RunId]) -> Sequence[dict[str, Any]]:
+    """What `trial_ranking` asks for of each that there is, oldest first."""
     found = connection.execute(_SWEEPS, {"sweep_ids": list(sweep_ids)})
-    return [(key, f"{sweep_id}_") for key, sweep_id in found]
+    return [{"sweep": key, "sweep_id": sweep_id, "prefix": f"{sweep_id}_"} for key, sweep_id in found]
+
+
+def delete_trials(connection: Connection, children: Sequence[tuple[str, str]]) -> None:
+    """Those that were tried in these runs, each given with its parent; quiet of runs that are no child of a sweep."""
+    ends = [(parent_id, child_id.removeprefix(f"{parent_id}_")) for parent_id, child_id in children]
+    numbered = [(parent_id, int(end)) for parent_id, end in ends if end.isascii() and end.isdecimal() and len(end) < 10]
+    if numbered:
+        connection.execute(_GONE, [{"sweep_id": parent_id, "of_number": number} for parent_id, number in numbered])
 
 
 def _row(sweep: int, trial: Trial) -> dict[str, Any]:

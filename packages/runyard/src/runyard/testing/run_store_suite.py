@@ -176,3 +176,16 @@ class RunStoreSuite:
         with pytest.raises(Conflict, match="going on"):
             store.delete(RunId("r1"))
         assert store.get(RunId("r1")).status is RunStatus.RUNNING
+
+    def test_several_are_deleted_or_none(self, store: RunStore) -> None:
+        store.create(a_run("over", RunStatus.FAILED))
+        store.create(a_run("too", RunStatus.COMPLETED))
+        store.create(a_run("on", RunStatus.RUNNING))
+        with pytest.raises(Conflict, match="'on' is still going on"):
+            store.delete(RunId("over"), RunId("on"))
+        store.get(RunId("over"))
+        store.delete(RunId("over"), RunId("nobody"), RunId("too"))
+        assert [run.id for run in store.unfinished()] == ["on"]
+        with pytest.raises(NotFound):
+            store.get(RunId("too"))
+        store.delete()

@@ -94,6 +94,14 @@ class TrialStoreSuite:
         assert store.ranked([SWEEP], "loss", Goal.MINIMIZE) == []
         assert store.list(EARLIER) == [a_trial(0, EARLIER)]
 
+    def test_a_trial_goes_with_its_run(self, store: TrialStore, runs: RunStore, logged: "Logged") -> None:
+        runs.create(a_run("HD_b_x", RunStatus.COMPLETED, parent_id=SWEEP))
+        for number in range(3):
+            logged.of(number, 1.0)
+            runs.move(runs.get(RunId(f"HD_b_{number}")), RunStatus.COMPLETED)
+        runs.delete(RunId("HD_b_1"), RunId("HD_b_x"), RunId("HD_b_2"), RunId("nobody"))
+        assert [trial.number for trial in store.list(SWEEP)] == [0]
+
     @pytest.mark.parametrize(
         ("goal", "ranking"),
         [(Goal.MAXIMIZE, [(1, 9.0), (0, 5.0), (2, 1.0)]), (Goal.MINIMIZE, [(2, 1.0), (1, 2.0), (0, 3.0)])],
@@ -111,7 +119,7 @@ class TrialStoreSuite:
         store.stop(SWEEP, 0, STOP)
         [trial] = store.ranked([SWEEP], "loss", Goal.MAXIMIZE)
         values = trial.values
-        assert json.loads(values) == {"lr": 0.0}
+        assert values == json.dumps({"lr": 0.0})
         assert trial == RankedTrial(RunId("HD_b_0"), 0, values, RunStatus.RUNNING, 5.0, 3, STOP)
 
     def test_trials_without_a_number_come_last_by_their_number(self, store: TrialStore, logged: "Logged") -> None:
@@ -163,6 +171,28 @@ class TrialStoreSuite:
         assert [trial.run_id for trial in store.ranked([EARLIER], "loss", Goal.MAXIMIZE)] == ["HD_a_2", "HD_a_11"]
         assert store.ranked([], "loss", Goal.MAXIMIZE) == store.ranked([RunId("nobody")], "loss", Goal.MAXIMIZE) == []
 
+    def test_those_with_a_status_are_left_out(self, store: TrialStore, runs: RunStore, logged: "Logged") -> None:
+        store.add([a_trial(4)])
+        ends = (RunStatus.FAILED, RunStatus.CANCELED, RunStatus.COMPLETED)
+        for number, end in enumerate(ends):
+            logged.of(number, 9.0 - number)
+            runs.move(runs.get(RunId(f"HD_b_{number}")), end)
+
+        def numbers(*left_out: RunStatus, limit: int | None = None) -> list[int]:
+            found = store.ranked([SWEEP], "loss", Goal.MAXIMIZE, limit=limit, leave_out=left_out)
+            return [trial.number for trial in found]
+
+        assert numbers(limit=1) == [0]
+        assert numbers(RunStatus.FAILED, limit=1) == [1]
+        assert numbers(RunStatus.FAILED, RunStatus.CANCELED) == [2, 4]
+
+    def test_a_run_of_somebody_else_is_no_trials(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> None:
+        store.add([a_trial(0)])
+        runs.create(a_run("HD_b_0", RunStatus.RUNNING))
+        metrics.append(RunId("HD_b_0"), "journal", 1, [scalars("loss", 1.0)])
+        [trial] = store.ranked([SWEEP], "loss", Goal.MAXIMIZE)
+        assert (trial.status, trial.best) == (RunStatus.NOT_STARTED, None)
+
     def test_other_metrics_and_rows_of_that_name_are_not_looked_at(
         self, store: TrialStore, logged: "Logged", metrics: MetricStore
     ) -> None:
@@ -181,7 +211,8 @@ class TrialStoreSuite:
             logged.of(number, 1.0)
         for number, end in ((0, RunStatus.COMPLETED), (1, RunStatus.CANCELED), (2, RunStatus.CANCELED)):
             runs.move(runs.get(RunId(f"HD_b_{number}")), end)
-        runs.create(a_run("HD_b_10"))
+        runs.create(a_run("HD_b_10", parent_id=SWEEP))
+        runs.create(a_run("HD_b_11", RunStatus.COMPLETED))  # somebody else's
         store.stop(SWEEP, 1, STOP)
         assert store.tally(SWEEP) == {
             (RunStatus.NOT_STARTED, False): 2,

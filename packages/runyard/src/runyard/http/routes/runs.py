@@ -5,7 +5,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from runyard.errors import InvalidArgument, Unauthorized
+from runyard.errors import Unauthorized
 from runyard.http.answers import Json, Nothing
 from runyard.http.auth import run_access, workspace_access
 from runyard.http.bodies import JsonBody
@@ -14,9 +14,10 @@ from runyard.http.fields import entries, flag, mapping, strings, text
 from runyard.http.numbers import Whole
 from runyard.http.ranks import Offsets, offsets_of, wanted_rank
 from runyard.http.records import RunWire, shown_asset
+from runyard.http.statuses import status_of
 from runyard.http.stream import follow, wait_for_change
 from runyard.model.names import check_relative_path
-from runyard.model.runs import RunId, RunQuery, RunStatus
+from runyard.model.runs import RunId, RunQuery
 from runyard.services.following import Follower, Follows, RankFollower
 from runyard.services.submission import Submission
 from runyard.services.tokens import Role
@@ -83,7 +84,7 @@ def list_runs(
             parent_id=RunId(parent) if parent else None,
             include_children=children,
             type=type,
-            status=[_status(word) for one in status for word in one.split(",")],
+            status=[status_of(word) for one in status for word in one.split(",")],
             tags=wanted_tags(tag),
             properties=wanted_tags(property),
             order_by_metric=order_by_metric,
@@ -196,11 +197,3 @@ def wanted_tags(given: Sequence[str]) -> dict[str, str | None]:
         key, equals, value = one.partition("=")
         wanted[key] = value if equals else None
     return wanted
-
-
-def _status(word: str) -> RunStatus:
-    try:
-        return RunStatus(word)
-    except ValueError:
-        known = ", ".join(status.value for status in RunStatus)
-        raise InvalidArgument(f"There is no status {word!r}. Known: {known}.") from None

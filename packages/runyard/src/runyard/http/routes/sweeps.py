@@ -5,6 +5,7 @@ from runyard.http.answers import Json
 from runyard.http.auth import run_access
 from runyard.http.context import Use
 from runyard.http.numbers import Counting
+from runyard.http.statuses import status_of
 from runyard.http.sweep_records import shown_summary, shown_trials, shown_view
 from runyard.model.runs import RunId
 
@@ -29,8 +30,14 @@ def get_trials(
     reverse: bool = False,
     discard_no_metric: bool = False,
     resumed: bool = False,
+    leave_out: str = "",
 ) -> Response:
     found = services.sweeps.ranking(
-        RunId(run_id), top=top, worst_first=reverse, discard_no_metric=discard_no_metric, resumed=resumed
+        RunId(run_id),
+        top=top,
+        worst_first=reverse,
+        discard_no_metric=discard_no_metric,
+        resumed=resumed,
+        leave_out=[status_of(word) for word in leave_out.split(",") if word],
     )
     return Json(shown_trials(found.metric, found.goal, found.trials))

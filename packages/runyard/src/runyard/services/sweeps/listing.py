@@ -1,6 +1,6 @@
 """What is known of a sweep and its trials, read from rows: true after any restart, and whatever goes on meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -85,13 +85,15 @@ class SweepListing:
         worst_first: bool = False,
         discard_no_metric: bool = False,
         resumed: bool = False,
+        leave_out: Collection[RunStatus] = (),
     ) -> Ranking:
         """The first `top` of the trials, 0 for all: those without a number come last, or not at all. With `resumed`
-        those of the sweeps that it resumed from are among them. Raises NotFound for a run that is no sweep."""
+        those of the sweeps that it resumed from are among them; those whose run has a status of `leave_out` are not.
+        Raises NotFound for a run that is no sweep."""
         spec = spec_of(self._sweep(run_id))
         sweeps = [run_id, *(spec.resume_from if resumed else ())]
         limit = top if top and not worst_first else None
-        found = self._trials.ranked(sweeps, spec.metric, spec.goal, limit=limit)
+        found = self._trials.ranked(sweeps, spec.metric, spec.goal, limit=limit, leave_out=leave_out)
         if worst_first or discard_no_metric:
             with_number = [trial for trial in found if trial.best is not None]
             without = [] if discard_no_metric else found[len(with_number) :]

@@ -53,11 +53,10 @@ class HyperDriveRun(Run):
     def get_best_run_by_primary_metric(self, include_failed=True, include_canceled=True,
                                        include_resume_from_runs=True):
         """The child with the best value of the primary metric, or None where no child has logged a number."""
-        left_out = {status for status, is_in in (("Failed", include_failed), ("Canceled", include_canceled))
-                    if not is_in}
-        trials = self._trials(top=None if left_out else 1, discard_no_metric=True,
-                              resumed=bool(include_resume_from_runs))
-        best = next((trial for trial in trials if trial["status"] not in left_out), None)
+        left_out = [status for status, is_in in (("Failed", include_failed), ("Canceled", include_canceled))
+                    if not is_in]
+        best = next(iter(self._trials(top=1, discard_no_metric=True, resumed=bool(include_resume_from_runs),
+                                      leave_out=",".join(left_out) or None)), None)
         return None if best is None else self.experiment.workspace.get_run(best["run_id"])
 
     def get_children_sorted_by_primary_metric(self, top=0, reverse=False, discard_no_metric=False):
