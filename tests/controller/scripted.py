@@ -11,7 +11,7 @@ from typing import Any
 from runyard.blobs.logs import FileLogStore
 from runyard.controller.controller import Controller
 from runyard.controller.launching import Surroundings
-from runyard.controller.sweeps.sweeps import SweepSurroundings
+from runyard.controller.sweeps.filling import SweepSurroundings
 from runyard.engines.local_pool import LocalPool
 from runyard.environments.uv import UvEnvironments
 from runyard.errors import EngineError, RunyardError

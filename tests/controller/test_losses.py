@@ -284,6 +284,14 @@ def test_an_environment_whose_node_is_gone_is_built_on_another(stage: Stage):
     assert stage.tell("prepared", attempt="r1.1")["cancel"] is True
 
 
+def test_a_run_that_we_cannot_handle_keeps_no_other_from_going_on(stage: Stage) -> None:
+    for run_id, environment in (("bad", 5), ("good", {})):
+        definition = {"target": "local", "script": "train.py", "environment": environment}
+        stage.stores.runs.create(a_run(run_id, target="local", definition=definition, status=RunStatus.NOT_STARTED))
+    stage.controller.look()
+    assert stage.get("good").status is not RunStatus.NOT_STARTED
+
+
 def test_the_controller_goes_on_after_a_mishap_that_it_could_not_even_print(stage: Stage, monkeypatch) -> None:
     looks, looked_again = iter([1, 0]), threading.Event()
 

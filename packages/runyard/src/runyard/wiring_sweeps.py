@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runyard.controller.sweeps.sweeps import SweepSurroundings
+from runyard.controller.sweeps.filling import SweepSurroundings
 from runyard.foundation import Foundation
 from runyard.model.runs import RunId
 from runyard.services.data.lineage import Lineage

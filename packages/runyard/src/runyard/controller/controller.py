@@ -14,7 +14,8 @@ from runyard.controller.recovery import Recovery
 from runyard.controller.reports import Reports, wished_end
 from runyard.controller.starting import Starting
 from runyard.controller.stopping import Stopping
-from runyard.controller.sweeps.sweeps import ChildMover, Sweeps, SweepSurroundings
+from runyard.controller.sweeps.filling import ChildMover, SweepSurroundings
+from runyard.controller.sweeps.sweeps import Sweeps
 from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
 from runyard.model.sweeps import SWEEP_TYPE
@@ -233,13 +234,15 @@ class Controller:
 
     @contextlib.contextmanager
     def _failing(self, run_id: RunId) -> Iterator[None]:
-        """What goes wrong with the run is its end."""
+        """What goes wrong with the run is its end; a fault of ours is met again at the next look."""
         try:
             yield
         except (Conflict, NotFound):
             return  # somebody else moved it, or it was deleted; whoever did wakes us where that matters
         except RunyardError as e:
             self._fail(run_id, e)
+        except Exception:  # the other runs go on
+            print_mishap()
 
     def _end_waiting_for(self, run_id: RunId) -> None:
         """The run has ended: who waited for what it was to build fails with it, or one of them builds it."""

@@ -14,6 +14,7 @@ class RunMover(Protocol):
         """Begin to stop a run that is not interactive; quiet when it has ended.
 
         Once its processes are gone and what they wrote is stored it shows `end_as`; the first to ask decides.
+        A sweep always shows Canceled, once all of its children have ended.
         """
 
     def report(self, attempt_id: AttemptId, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,55 +1,25 @@
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 
-from runyard.controller.failed_builds import lasting_failure
 from runyard.controller.sweeps.calling_off import TIME_OVER, CallingOff
+from runyard.controller.sweeps.filling import ChildMover, Filling, SweepSurroundings
 from runyard.controller.sweeps.finishing import Finishing
-from runyard.controller.sweeps.trial_runs import run_of_trial
 from runyard.controller.sweeps.underway import Underway
-from runyard.errors import AlreadyExists, Conflict, NotFound
+from runyard.errors import Conflict, NotFound
 from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, SweepSpec, Trial
+from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.ports.stores import RunStore
 from runyard.services.children import children_of
 from runyard.services.mishaps import print_mishap
-from runyard.services.places import UNMANAGED_TARGETS
 from runyard.services.sweeps.asked import spec_of
-from runyard.services.sweeps.causes import cause_text
-from runyard.services.sweeps.live import LiveSweeps
 from runyard.services.sweeps.sweep_log import Source
 
 _S = RunStatus
 _MOST_SAID = 1000
 _TROUBLE = "The sweep cannot go on at the moment, which is tried again and again:"
-_QUICK_SAMPLINGS = frozenset({"RANDOM", "GRID"})
-_MADE_IN_ONE_GO = 25
-"""So many children are made before others get the controller's attention."""
-
-
-@dataclass(frozen=True)
-class SweepSurroundings:
-    """What sweeps need around them."""
-
-    trials: TrialStore
-    metrics: MetricStore
-    live: LiveSweeps
-    note_inputs: Callable[[RunRecord], None] = lambda run: None
-    """Told of each child that is made."""
-    most_unmanaged: int = 1
-    """How many children at a time a target takes that has no nodes to wait for."""
-
-
-@dataclass(frozen=True)
-class ChildMover:
-    """What the controller does for a sweep's children, and for the sweep."""
-
-    advance: Callable[[Sequence[RunId]], None]
-    cancel: Callable[[RunId], None]
-    wake: Callable[[RunId], None]
 
 
 class Sweeps:
@@ -63,6 +33,7 @@ class Sweeps:
         self, runs: RunStore, logs: LogStore, clock: Clock, around: SweepSurroundings, mover: ChildMover
     ) -> None:
         self._runs, self._clock, self._around, self._mover = runs, clock, around, mover
+        self._filling = Filling(runs, clock, around, mover)
         self._calling_off = CallingOff(runs, mover.cancel)
         self._finishing = Finishing(runs, around.trials, around.metrics, logs, clock)
         self._underway: dict[RunId, Underway] = {}
@@ -115,7 +86,7 @@ class Sweeps:
         ended = list(underway.newly_ended())
         for child in ended:
             underway.live.note_ended(child)
-        self._bar_where_none_can_be_built(underway, ended)
+        underway.bar_where_none_can_be_built(ended)
         if run.status is _S.NOT_STARTED:
             run = self._begin(run, underway)
         is_time_over = self._is_time_over(run)
@@ -123,7 +94,7 @@ class Sweeps:
         if is_over:
             self._call_off(run, underway)
         elif underway.has_more:
-            self._fill(run, underway)
+            self._filling.fill(run, underway)
         if not underway.open and (is_over or not underway.has_more):
             end = self._finishing.end_of(run, underway, is_time_over=is_time_over)
             underway.live.say(Source.CONTROLLER, *end.lines)
@@ -131,7 +102,7 @@ class Sweeps:
             self._forget(run.id)
 
     def _begin(self, run: RunRecord, underway: Underway) -> RunRecord:
-        spec, bound = underway.live.spec, self._most_at_once(run, underway.live.spec)
+        spec, bound = underway.live.spec, self._filling.most_at_once(run, underway.live.spec)
         underway.live.say(
             Source.API,
             f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
@@ -155,62 +126,6 @@ class Sweeps:
             underway.is_called_off = True
         if underway.open and self._calling_off.go_on(run, why=why):
             self._mover.wake(run.id)
-
-    def _fill(self, run: RunRecord, underway: Underway) -> None:
-        """Have as many children as may go on. Of many, others get a turn in between."""
-        spec = underway.live.spec
-        room = self._most_at_once(run, spec) - len(underway.open)
-        now = min(room, _MADE_IN_ONE_GO if spec.sampling in _QUICK_SAMPLINGS else 1)
-        if now <= 0:
-            return
-        made = self._make_next(run, underway, now)
-        if made:
-            underway.live.note_scheduled(*made)
-            self._mover.advance([trial.child_id for trial in made])
-        if now < room and underway.has_more:
-            self._mover.wake(run.id)
-
-    def _make_next(self, run: RunRecord, underway: Underway, count: int) -> Sequence[Trial]:
-        """The trials that have their run now. The sweep is barred where the next can never have one."""
-        made: list[Trial] = []
-        try:
-            for trial in underway.next_trials(count):
-                self._make(run, trial)
-                underway.made(trial)
-                made.append(trial)
-        except (AlreadyExists, NotFound) as error:
-            self._bar(underway, str(error))
-        return made
-
-    def _make(self, sweep: RunRecord, trial: Trial) -> None:
-        """Raises AlreadyExists where a run that is no child of the sweep has the child's id."""
-        try:
-            child = self._runs.create(run_of_trial(sweep, trial, self._clock.now()))
-        except AlreadyExists:
-            child = self._runs.get(trial.child_id)
-            if child.parent_id != sweep.id:
-                raise AlreadyExists(
-                    f"The id of its next child, {child.id}, is that of another run (of {child.experiment!r} in "
-                    f"workspace {child.workspace!r})."
-                ) from None
-        with contextlib.suppress(NotFound):  # a dataset that is gone: the child says so when it is started
-            self._around.note_inputs(child)
-
-    def _bar_where_none_can_be_built(self, underway: Underway, ended: Sequence[RunRecord]) -> None:
-        """They all have one environment: what keeps it from being made for one of them keeps it from all."""
-        for child in ended:
-            error = lasting_failure(child)
-            if error is not None and not underway.barred:
-                cause = cause_text(error.get("message"))
-                self._bar(underway, f"The cause, which holds for all children (as of {child.id}): {cause}")
-
-    def _bar(self, underway: Underway, why: str) -> None:
-        underway.barred = why
-        underway.live.say(Source.CONTROLLER, f"No further children are made. {why}")
-
-    def _most_at_once(self, run: RunRecord, spec: SweepSpec) -> int:
-        most = spec.max_concurrent_runs
-        return min(most, self._around.most_unmanaged) if run.target in UNMANAGED_TARGETS else most
 
     def _is_time_over(self, run: RunRecord) -> bool:
         if run.started_at is None:
@@ -243,7 +158,7 @@ class Sweeps:
             live.note_scheduled(*unbegun)
         # Who had only waited for the build of another says so, and less of the cause: they come last.
         tried_first = sorted(children, key=lambda child: (not child.attempt, child.sequence))
-        self._bar_where_none_can_be_built(underway, tried_first)
+        underway.bar_where_none_can_be_built(tried_first)
         return underway
 
     def _mend(self, sweep_id: RunId, open_runs: set[RunId]) -> None:

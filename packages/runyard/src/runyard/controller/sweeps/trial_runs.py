@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from runyard.model.runs import RunRecord, RunStatus
-from runyard.model.sweeps import Trial, Values
+from runyard.model.sweeps import VALUES_TAG, Trial, Values
 from runyard.services.definition import OUTPUTS_OF
 from runyard.tuning.arguments import child_arguments
 
 TRIAL_TYPE = "azureml.scriptrun"
-VALUE_TAGS = ("hyperparameters", "_aml_system_hyperparameters")
+VALUE_TAGS = (VALUES_TAG, f"_aml_system_{VALUES_TAG}")
 _OF_THE_CODE = ("ContentSnapshotId", "_azureml.ComputeTargetType")
 _OF_ITS_REPOSITORY = ("azureml.git.", "mlflow.source.git.")
 

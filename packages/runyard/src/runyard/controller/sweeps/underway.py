@@ -3,9 +3,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from runyard.controller.failed_builds import lasting_failure
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import Trial
+from runyard.services.sweeps.causes import cause_text
 from runyard.services.sweeps.live_sweep import LiveSweep
+from runyard.services.sweeps.sweep_log import Source
 from runyard.tuning.samplers import most_trials
 
 
@@ -48,6 +51,19 @@ class Underway:
         """The first of the unmade has its run."""
         self.unmade.popleft()
         self.open.add(trial.child_id)
+
+    def bar(self, why: str) -> None:
+        """Have no further child made."""
+        self.barred = why
+        self.live.say(Source.CONTROLLER, f"No further children are made. {why}")
+
+    def bar_where_none_can_be_built(self, ended: Sequence[RunRecord]) -> None:
+        """They all have one environment: what keeps it from being made for one of them keeps it from all."""
+        for child in ended:
+            error = lasting_failure(child)
+            if error is not None and not self.barred:
+                cause = cause_text(error.get("message"))
+                self.bar(f"The cause, which holds for all children (as of {child.id}): {cause}")
 
     @property
     def has_more(self) -> bool:
