@@ -186,6 +186,20 @@ def test_an_export_goes_to_a_file_as_its_name_says(shell: Shell, sweep: str) -> 
     assert target.read_text(encoding="utf-8").startswith("run_id,number,status")
 
 
+def test_a_grid_has_no_seed_and_long_values_are_cut(shell: Shell, sweep: str) -> None:
+    assert "seed" not in shown(shell, sweep)
+    long = SUBMIT.replace('"a <b>\\x1b[2J"', '"x" * 3_000').replace('"tuning"', '"long"')
+    assert long.count("3_000") == 1
+    [best] = [line for line in shown(shell, shell.python(long).split()[-1]).splitlines() if line.startswith("best ")]
+    assert len(best) < 200
+
+
+def test_an_export_to_where_nothing_can_be_written_names_what_was_asked_for(shell: Shell, sweep: str) -> None:
+    refused = shell("sweeps", "export", sweep, "--to", shell.folder / "nowhere" / "all.csv")
+    assert refused.returncode == 1
+    assert f"{shell.folder / 'nowhere' / 'all.csv'} cannot be written: No such file or directory." in refused.stderr
+
+
 def test_a_run_that_is_no_sweep_is_told_so(shell: Shell, sweep: str) -> None:
     refused = shell("sweeps", "show", f"{sweep}_0")
     assert refused.returncode == 3

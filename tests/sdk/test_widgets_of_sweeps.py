@@ -76,6 +76,11 @@ def test_a_terminal_gets_one_line_for_each_child(capsys: pytest.CaptureFixture[s
     assert lines[5] == "  and 9,000 more"
 
 
+def test_a_long_value_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    _terminal._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"note": "x" * 3_000, "many": [1] * 999}))))
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 200
+
+
 def test_control_characters_of_a_value_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     _terminal._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"name": EVIL + "\nforged"}))))
     printed = capsys.readouterr().out

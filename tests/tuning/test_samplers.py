@@ -63,6 +63,14 @@ def test_a_grid_is_every_combination_once_the_last_parameter_quickest() -> None:
     assert sampled(a_sampling("GRID", GRID), range(6, 8)) == [None, None]
 
 
+def test_an_option_that_is_given_twice_is_tried_once() -> None:
+    spec = a_spec(sampling=a_sampling("GRID", {"p": ["choice", [[1, True, 1, 1.0, [2], [2]]]]}))
+    sampler = sampler_of(spec, 1)
+    assert most_trials(spec) == 4
+    assert [repr((sampler.sample(number, ()) or {})["p"]) for number in range(4)] == ["1", "True", "1.0", "[2]"]
+    assert sampler.sample(4, ()) is None
+
+
 def test_a_grid_has_as_many_trials_as_combinations_or_as_were_asked_for() -> None:
     assert most_trials(a_spec(sampling=a_sampling("GRID", GRID))) == 6
     assert most_trials(a_spec(sampling=a_sampling("GRID", GRID), max_total_runs=4)) == 4

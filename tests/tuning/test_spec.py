@@ -222,7 +222,7 @@ BAD_REST: dict[str, tuple[dict[str, Any], str]] = {
     "an id of another folder": ({"resume_child_runs": ["../../x"]}, "run_id"),
     "more to resume than runs": (
         {"resume_child_runs": ["a", "b"], "max_total_runs": 1},
-        "resume_child_runs has 2 runs",
+        "resume_child_runs has 2 runs, 1 are the most. max_total_runs is 1.",
     ),
 }
 

@@ -60,6 +60,11 @@ def options_of(expression: Expression) -> Sequence[Any]:
     return options
 
 
+def without_repeats(choice: Expression) -> Expression:
+    """The choice with each of its options once; 1, 1.0 and True are three."""
+    return Expression(choice.kind, (tuple({json.dumps(option): option for option in options_of(choice)}.values()),))
+
+
 def _is_list(value: object) -> bool:
     return isinstance(value, list | tuple)
 

@@ -7,7 +7,7 @@ from runyard.errors import InvalidArgument
 from runyard.model.sweeps import Expression
 from runyard.tuning.arguments import argument_text, option_name
 from runyard.tuning.checking import mapping, no_others, one_of, shown
-from runyard.tuning.expressions import checked_expression, options_of, value_at
+from runyard.tuning.expressions import checked_expression, options_of, value_at, without_repeats
 from runyard.tuning.sobol import MOST_DIMENSIONS
 
 RANDOM, GRID, BAYESIAN = "RANDOM", "GRID", "BayesianOptimization"
@@ -36,6 +36,8 @@ def checked_sampling(raw: object) -> tuple[str, Space, Mapping[str, Any]]:
     space = _space(mapping(given.get("parameter_space"), "parameter_space"))
     for parameter, expression in space.items():
         _check_supported(name, parameter, expression)
+    if name == GRID:
+        space = {parameter: without_repeats(expression) for parameter, expression in space.items()}
     if properties.get("rule") == "sobol" and len(space) > MOST_DIMENSIONS:
         raise InvalidArgument(
             f"The rule 'sobol' of RandomParameterSampling takes up to {MOST_DIMENSIONS} parameters, got {len(space)}.",

@@ -36,7 +36,7 @@ def checked_sweep(raw: object) -> SweepSpec:
     policy, policy_properties = checked_policy(given.get("policy"))
     metric, goal = _primary_metric(given.get("primary_metric"))
     total = whole_number(given.get("max_total_runs"), "max_total_runs", at_least=1, at_most=MOST_RUNS)
-    resumed = _run_ids(given.get("resume_child_runs"), "resume_child_runs", most=total)
+    resumed = _run_ids(given.get("resume_child_runs"), "resume_child_runs", most=total, because="max_total_runs")
     return SweepSpec(
         sampling=sampling,
         space=space,
@@ -88,13 +88,14 @@ def _minutes(given: Mapping[str, Any]) -> int:
     return whole_number(wanted, "max_duration_minutes", at_least=1, at_most=MOST_MINUTES)
 
 
-def _run_ids(raw: object, argument: str, *, most: int) -> tuple[RunId, ...]:
+def _run_ids(raw: object, argument: str, *, most: int, because: str = "") -> tuple[RunId, ...]:
     if raw is None:
         return ()
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not all(isinstance(each, str) for each in raw):
         raise InvalidArgument(f"{argument} must be a list of runs, got {shown(raw)}.")
     if len(raw) > most:
-        raise InvalidArgument(f"{argument} has {len(raw)} runs, {most} are the most.")
+        why = f" {because} is {most}." if because else ""
+        raise InvalidArgument(f"{argument} has {len(raw)} runs, {most} are the most.{why}")
     if len(set(raw)) < len(raw):
         raise InvalidArgument(f"{argument} names a run twice: {shown(raw)}.")
     return tuple(RunId(check_run_id(each)) for each in raw)

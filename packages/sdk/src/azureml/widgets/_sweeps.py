@@ -5,6 +5,7 @@ import json
 SWEEP_TYPE = "hyperdrive"
 MOST_CHILDREN = 20
 MOST_LINES = 10
+_LONGEST_CELL = 60
 
 
 def is_sweep(run):
@@ -63,7 +64,8 @@ def cell(value):
         return "-"
     if isinstance(value, float):
         return "{:.6g}".format(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL - 3] + "..."
 
 
 def table(view):

@@ -1,5 +1,6 @@
 """`runyard sweeps export`: every child of a sweep in one table, for spreadsheets and programs."""
 
+import contextlib
 import csv
 import io
 import json
@@ -104,5 +105,10 @@ def _write(target: Path, text: str) -> None:
     try:
         beside.write_text(text, encoding="utf-8")
         beside.replace(target)
+    except OSError as error:
+        raise Refusal(
+            f"{target} cannot be written: {error.strerror}.", hint="--to names a file in a folder that is there."
+        ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from typing import Any
 from runyard.cli.wording import moment, seconds_in_words, value_in_words
 from runyard.model.runs import RunStatus
 
+_LONGEST_VALUE = 60
 _NAMES = {
     "RANDOM": "random",
     "GRID": "grid",
@@ -22,9 +23,10 @@ def metric_in_words(sweep: Mapping[str, Any]) -> str:
 
 
 def sampling_in_words(sweep: Mapping[str, Any], seed: int | None) -> str:
-    given = {key: value for key, value in (sweep["sampling"].get("properties") or {}).items() if value is not None}
-    known = {**given, **({} if seed is None else {"seed": seed})}
-    return _with_properties(sweep["sampling"]["name"], known)
+    """A grid draws nothing, so it has no seed."""
+    name, properties = sweep["sampling"]["name"], sweep["sampling"].get("properties") or {}
+    known = {**properties, "seed": None if name == "GRID" else seed}
+    return _with_properties(name, {key: value for key, value in known.items() if value is not None})
 
 
 def policy_in_words(sweep: Mapping[str, Any]) -> str:
@@ -66,7 +68,7 @@ def best_in_words(view: Mapping[str, Any], sweep_id: str) -> str:
     """The number, whose it is, and the values that made it; what the children logged instead where none logged it."""
     best = view["best"]
     if best is not None and best["best_primary_metric"] is not None:
-        values = ", ".join(f"{name} = {cell_in_words(value)}" for name, value in values_of(best).items())
+        values = ", ".join(f"{name} = {shortened(cell_in_words(value))}" for name, value in values_of(best).items())
         number = value_in_words(best["best_primary_metric"])
         return f"{number} by child {child_name(best, sweep_id)}" + (f": {values}" if values else "")
     logged = view.get("logged")
@@ -100,6 +102,10 @@ def cell_in_words(value: Any) -> str:
     if isinstance(value, list | dict):
         return dumps(value, ensure_ascii=False)
     return value_in_words(value)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 
 def _with_properties(name: str, properties: Mapping[str, Any]) -> str:
