@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.model.runs import RunId, RunStatus
+from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_file
 from tests.controller.sweep_stage import SWEEP, SweepStage
@@ -22,11 +22,15 @@ def stage(tmp_path: Path) -> Iterator[SweepStage]:
     stores.close()
 
 
-def build_fails(stage: SweepStage, cause: str) -> None:
-    """That of the one child that builds for all."""
+def builder_of(stage: SweepStage) -> RunRecord:
+    """The one child that builds for all."""
     (builder,) = [child for child in stage.children() if child.status is _S.PREPARING and child.ticket]
-    error = {"code": "UserError", "message": NO_XYZZY, "cause": cause}
-    stage.ended(builder, "failed", error=error)
+    return builder
+
+
+def build_fails(stage: SweepStage, cause: str) -> None:
+    builder = builder_of(stage)
+    stage.ended(builder, "failed", error={"code": "UserError", "message": NO_XYZZY, "cause": cause})
     stage.controller.advance(SWEEP)  # it hears of the end before those do that wait for the build
     stage.controller.advance(builder.id)
 
@@ -39,7 +43,7 @@ def test_an_environment_that_cannot_be_made_is_tried_once_and_ends_the_sweep(sta
     assert set(stage.starts()) == {"HD_s_0"}
     assert stage.sweep.status is _S.FAILED
     cause = "The cause, which holds for all children (as of HD_s_0): Resolving the packages failed. uv says:"
-    expected = f"18 trials were not begun; of 2 children that were, 2 failed. {cause} there is no xyzzy"
+    expected = f"18 trials were not begun, and 2 of 2 children failed. {cause} there is no xyzzy"
     assert stage.sweep.error["error"]["message"] == expected
     assert "No further children are made. The cause, which holds for all" in stage.lines()
     assert expected in stage.lines()
@@ -51,6 +55,31 @@ def test_one_that_another_try_may_mend_ends_nothing_but_its_child(stage: SweepSt
     stage.controller.look()
     assert stage.statuses() == {_S.FAILED: 1, _S.PREPARING: 2}
     assert stage.sweep.status is _S.RUNNING
+
+
+def test_one_that_no_three_tries_in_a_row_mend_ends_the_sweep(stage: SweepStage) -> None:
+    stage.submit(python=TO_BUILD, max_total_runs=20)
+    for _ in range(3):
+        assert "No further children" not in stage.lines()
+        build_fails(stage, "network")
+        stage.controller.look()
+    build_fails(stage, "network")  # the one that had waited for the third
+    stage.controller.look()
+    assert stage.sweep.status is _S.FAILED
+    assert stage.statuses() == {_S.FAILED: 4}
+    assert "16 trials were not begun" in stage.sweep.error["error"]["message"]
+
+
+def test_a_child_that_had_its_environment_gives_the_others_new_tries(stage: SweepStage) -> None:
+    stage.submit(python=TO_BUILD, max_total_runs=20)
+    for _ in range(2):
+        build_fails(stage, "network")
+        stage.controller.look()
+    stage.failed(builder_of(stage), "ValueError: no")
+    stage.controller.advance(SWEEP)
+    stage.controller.look()
+    build_fails(stage, "network")
+    assert "No further children" not in stage.lines()
 
 
 def test_a_killed_service_knows_it_from_the_children(stage: SweepStage) -> None:
@@ -77,7 +106,7 @@ def test_a_stranger_with_the_id_of_a_coming_child_fails_the_sweep_after_those_th
     assert stage.statuses() == {_S.COMPLETED: 2}
     assert stage.sweep.status is _S.FAILED
     message = stage.sweep.error["error"]["message"]
-    assert message.startswith("3 trials were not begun; of 2 children that were, 0 failed. ")
+    assert message.startswith("3 trials were not begun. ")
     assert "The id of its next child, HD_s_2, is that of another run" in message
     assert stage.get("HD_s_2").status is _S.STARTING
 
@@ -97,5 +126,5 @@ def test_a_child_to_resume_that_is_gone_before_the_sweep_begins_fails_it(stage: 
         stage.stores.runs.delete(RunId(gone))
     again = stage.submit(sweep_id="HD_again", resume_child_runs=["HD_s_0"])
     assert again.status is _S.FAILED
-    expected = "5 trials were not begun; none was. resume_child_runs names 'HD_s_0', whose values are not stored"
+    expected = "5 trials were not begun. resume_child_runs names 'HD_s_0', whose values are not stored"
     assert again.error["error"]["message"].startswith(expected)

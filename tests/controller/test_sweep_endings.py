@@ -95,7 +95,7 @@ def test_a_cause_that_is_announced_is_told_with_what_follows() -> None:
 
 def test_what_was_in_the_way_of_further_children_is_the_cause() -> None:
     error = end_of_sweep(outcome("ff", left_out=3, barred=BARRED)).error["error"]
-    assert error["message"] == f"3 trials were not begun; of 2 children that were, 2 failed. {BARRED}"
+    assert error["message"] == f"3 trials were not begun, and 2 of 2 children failed. {BARRED}"
 
 
 def test_the_log_has_the_cause_and_the_warnings() -> None:

@@ -9,13 +9,22 @@ MENDED_BY_ANOTHER_TRY = frozenset(
     | {Cause.WRONG_CREDENTIALS, Cause.CONDA_FAILED}
 )
 """Causes that may be gone the next time: with them one run's failure says nothing of the others."""
-_LASTING = frozenset(Cause) - MENDED_BY_ANOTHER_TRY
 
 
-def lasting_failure(run: RunRecord) -> Mapping[str, Any] | None:
-    """The error of a run whose environment can be made by no other run either; None for all other runs."""
+def build_failure(run: RunRecord) -> Mapping[str, Any] | None:
+    """The error of a run whose environment could not be made; None for all other runs."""
     error = (run.error or {}).get("error")
     if run.status is not RunStatus.FAILED or not isinstance(error, Mapping):
         return None
+    return error if _cause_in(error) in set(Cause) else None
+
+
+def lasting_failure(run: RunRecord) -> Mapping[str, Any] | None:
+    """The same where no other run could have that environment either."""
+    error = build_failure(run)
+    return error if error is not None and _cause_in(error) not in MENDED_BY_ANOTHER_TRY else None
+
+
+def _cause_in(error: Mapping[str, Any]) -> str:
     facts = error.get("messageParameters")
-    return error if isinstance(facts, Mapping) and str(facts.get("cause")) in _LASTING else None
+    return str(facts.get("cause")) if isinstance(facts, Mapping) else ""

@@ -135,8 +135,8 @@ def _never_logged(found: Outcome) -> str:
 def _barred(found: Outcome, counts: Counter[RunStatus]) -> dict[str, Any]:
     failed, children, left = counts[RunStatus.FAILED], len(found.children), found.left_out
     trials = "trial was" if left == 1 else "trials were"
-    begun = f"of {children} {_children(children)} that were, {failed} failed" if children else "none was"
-    message = f"{left} {trials} not begun; {begun}. {found.barred}"
+    begun = f", and {failed} of {children} {_children(children)} failed" if failed else ""
+    message = f"{left} {trials} not begun{begun}. {found.barred}"
     facts = {"failed": str(failed), "children": str(children)}
     return {"error": {"code": "UserError", "message": message, "messageParameters": facts, "details": []}}
 

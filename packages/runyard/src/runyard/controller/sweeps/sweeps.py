@@ -158,7 +158,7 @@ class Sweeps:
             live.note_scheduled(*unbegun)
         # Who had only waited for the build of another says so, and less of the cause: they come last.
         tried_first = sorted(children, key=lambda child: (not child.attempt, child.sequence))
-        underway.bar_where_none_can_be_built(tried_first)
+        underway.bar_where_none_can_be_built(child for child in tried_first if child.status.is_terminal)
         return underway
 
     def _mend(self, sweep_id: RunId, open_runs: set[RunId]) -> None:

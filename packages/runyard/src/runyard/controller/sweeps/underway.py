@@ -1,15 +1,17 @@
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from runyard.controller.failed_builds import lasting_failure
-from runyard.model.runs import RunId, RunRecord
+from runyard.controller.failed_builds import build_failure, lasting_failure
+from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.model.sweeps import Trial
 from runyard.services.sweeps.causes import cause_text
 from runyard.services.sweeps.live_sweep import LiveSweep
 from runyard.services.sweeps.sweep_log import Source
 from runyard.tuning.samplers import most_trials
+
+_MOST_UNBUILT = 3
 
 
 @dataclass
@@ -29,6 +31,8 @@ class Underway:
     """Why no further child can be made, today or later; empty where nothing is in the way."""
     is_called_off: bool = False
     """It was said that its children are canceled."""
+    _unbuilt: int = 0
+    """Of how many children in a row, up to the last that ended, the environment could not be made."""
 
     def newly_ended(self) -> Iterator[RunRecord]:
         """The children that have ended since they were last asked for."""
@@ -57,11 +61,17 @@ class Underway:
         self.barred = why
         self.live.say(Source.CONTROLLER, f"No further children are made. {why}")
 
-    def bar_where_none_can_be_built(self, ended: Sequence[RunRecord]) -> None:
-        """They all have one environment: what keeps it from being made for one of them keeps it from all."""
+    def bar_where_none_can_be_built(self, ended: Iterable[RunRecord]) -> None:
+        """They all have one environment: what keeps it from being made for one of them, and will not pass, keeps it
+        from all. What may pass has had its time after a few in a row."""
         for child in ended:
-            error = lasting_failure(child)
-            if error is not None and not self.barred:
+            error = build_failure(child)
+            if error is not None:
+                self._unbuilt += 1
+            elif child.status is not RunStatus.CANCELED:
+                self._unbuilt = 0
+            is_hopeless = self._unbuilt >= _MOST_UNBUILT or lasting_failure(child) is not None
+            if error is not None and is_hopeless and not self.barred:
                 cause = cause_text(error.get("message"))
                 self.bar(f"The cause, which holds for all children (as of {child.id}): {cause}")
 
