@@ -161,10 +161,20 @@ def test_the_lowest_rank_counts_from_the_end_on_where_rank_0_logs_nothing(yard: 
         yard.restart()
     yard.sweep().note_ended(ended)
     assert [(best.run_id, best.value) for best in [yard.sweep().best] if best] == [(first, 0.9)]
-    how = "best 0.9 of 2, logged by rank 3 and never by rank 0, so that no policy judged it."
+    how = "best 0.9 of 2, logged by rank 3 and never by rank 0."
     assert f"CONTROLLER][INFO]{first} ended: Completed, {how}" in yard.lines()
+    [warning] = yard.run(first).warnings
+    assert warning.startswith("No policy judged the run before its end: 'accuracy' was logged by rank 3")
     yard.log(second, 0.5)
     assert yard.canceled == [second]
+
+
+def test_where_no_policy_judges_the_rank_is_no_matter(yard: SweepYard) -> None:
+    yard.submit(policy=None)
+    [child] = yard.children(1)
+    yard.log(child, 0.2, rank=4)
+    yard.sweep().note_ended(yard.end(child))
+    assert yard.run(child).warnings == ()
 
 
 def test_what_rank_0_logged_counts_also_where_it_comes_after_the_end(yard: SweepYard) -> None:

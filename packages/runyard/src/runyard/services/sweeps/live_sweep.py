@@ -9,10 +9,10 @@ from runyard.services.journals import Delivered
 from runyard.services.sweeps.asked import spec_of
 from runyard.services.sweeps.hearing import no_number_in
 from runyard.services.sweeps.known import resumed_values
-from runyard.services.sweeps.loading import SweepStores, load, say_the_rest
+from runyard.services.sweeps.loading import SweepStores, load, note_end, say_the_rest
 from runyard.services.sweeps.standing import BestSoFar
 from runyard.services.sweeps.stops import may_be_stopped
-from runyard.services.sweeps.sweep_lines import best_line, ended_line, no_number_text, sampled_line, scheduled_line
+from runyard.services.sweeps.sweep_lines import best_line, no_number_text, sampled_line, scheduled_line
 from runyard.services.sweeps.sweep_log import Source
 from runyard.tuning.known import Known
 from runyard.tuning.policies import doubt_of, policy_of
@@ -94,8 +94,7 @@ class LiveSweep:
             standing.hear_rest(number)
             standing.end(number)
             self._renew_best(number)
-            line = ended_line(child, trial, standing)
-        self._stores.stops.note_end(trial, child)
+            line = note_end(child, trial, self.spec, standing, self._stores)
         self.say(Source.CONTROLLER, line)
 
     def stop_judging(self) -> None:
@@ -121,7 +120,7 @@ class LiveSweep:
         ignored = ignored_policy(self.spec)
         if ignored is not None:
             self._warn(ignored, sweep)
-        say_the_rest(self.run_id, self._standing, self._stores)
+        say_the_rest(self.run_id, self.spec, self._standing, self._stores)
         with self._lock:
             for number, stop in self._due.items() if self._is_judging else ():
                 self._stop(number, stop)

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runyard.errors import NotFound
-from runyard.model.runs import RunId
+from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import RankedTrial, Stop, SweepSpec, Trial
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.sweeps.hearing import Logged
 from runyard.services.sweeps.known import earlier_trials, known_of, logged_numbers
 from runyard.services.sweeps.standing import Standing
 from runyard.services.sweeps.stops import Stops, may_be_stopped
-from runyard.services.sweeps.sweep_lines import ended_line, sampled_line
+from runyard.services.sweeps.sweep_lines import ended_line, sampled_line, unjudged_text
 from runyard.services.sweeps.sweep_log import Source, SweepLogs, Told
 from runyard.tuning.histories import TrialKey
 from runyard.tuning.policies import Policy
+from runyard.tuning.spec import ignored_policy
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def load(sweep_id: RunId, spec: SweepSpec, stores: SweepStores, policy: Policy) 
     return Loaded(standing, due)
 
 
-def say_the_rest(sweep_id: RunId, standing: Standing, stores: SweepStores) -> None:
+def say_the_rest(sweep_id: RunId, spec: SweepSpec, standing: Standing, stores: SweepStores) -> None:
     """The lines that a service was killed before."""
     if not standing.trials:
         return
@@ -63,16 +64,24 @@ def say_the_rest(sweep_id: RunId, standing: Standing, stores: SweepStores) -> No
     ended = [one for one in trials if standing.has_ended(one.number)]
     unended = [one for one in ended if Told(Source.CONTROLLER, one.child_id, "ended") not in told]
     stores.logs.write(sweep_id, Source.GENERATOR, *map(sampled_line, unsampled))
-    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, standing, stores) for one in unended))
+    stores.logs.write(sweep_id, Source.CONTROLLER, *(_ended(one, spec, standing, stores) for one in unended))
 
 
-def _ended(trial: Trial, standing: Standing, stores: SweepStores) -> str:
+def note_end(child: RunRecord, trial: Trial, spec: SweepSpec, standing: Standing, stores: SweepStores) -> str:
+    """The line of its end, after what is to be said on the child itself. Safe to repeat."""
+    stores.stops.note_end(trial, child)
+    rank, has_policy = standing.rank(trial.number), spec.policy != "Default" and not ignored_policy(spec)
+    if rank and has_policy and (unjudged := unjudged_text(spec.metric, rank)) not in child.warnings:
+        stores.runs.update(child.id, warnings=(unjudged,))
+    return ended_line(child, trial, standing)
+
+
+def _ended(trial: Trial, spec: SweepSpec, standing: Standing, stores: SweepStores) -> str:
     try:
         child = stores.runs.get(trial.child_id)
     except NotFound:
         return f"{trial.child_id} ended: it was deleted."
-    stores.stops.note_end(trial, child)
-    return ended_line(child, trial, standing)
+    return note_end(child, trial, spec, standing, stores)
 
 
 def _logged(

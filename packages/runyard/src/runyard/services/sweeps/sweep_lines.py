@@ -27,11 +27,18 @@ def ended_line(child: RunRecord, trial: Trial, standing: Standing) -> str:
     score, intervals, rank = (told(trial.number) for told in (standing.score, standing.intervals, standing.rank))
     scored = f"best {score!r} of {intervals}" if intervals else "it never logged the primary metric"
     if rank:
-        scored += f", logged by rank {rank} and never by rank 0, so that no policy judged it"
+        scored += f", logged by rank {rank} and never by rank 0"
     is_late = trial.stop is not None and child.status is not RunStatus.CANCELED
     late = " before its stop reached it" if is_late else ""
     cause = f" {cause_of(child)}" if child.status is RunStatus.FAILED else ""
     return f"{child.id} ended: {child.status}{late}, {scored}.{cause}"
+
+
+def unjudged_text(metric: str, rank: int) -> str:
+    return (
+        f"No policy judged the run before its end: {metric!r} was logged by rank {rank} and never by rank 0, whose "
+        "numbers alone count while it goes on. Log it on rank 0."
+    )
 
 
 def no_number_text(metric: str, shown: str = "") -> str:
