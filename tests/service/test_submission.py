@@ -107,6 +107,14 @@ def test_the_script_must_be_in_the_snapshot(client, runs, script):
     assert "script" in refused["problem"]
 
 
+def test_a_notebook_is_no_script(client, runs):
+    client.put_blob(SCRIPT)
+    body = {**submission("notebook-1", script="a.ipynb"), "snapshot": [["a.ipynb", SHA256, len(SCRIPT), 0o644]]}
+    refused = client.refusal("POST", runs, body)
+    assert (refused["code"], "'a.ipynb' is a notebook" in refused["problem"]) == ("invalid_argument", True)
+    assert "nbconvert" in refused["hint"]
+
+
 @pytest.mark.parametrize(
     ("definition", "named"),
     [

@@ -53,6 +53,11 @@ def check_script(definition: Mapping[str, Any], entries: Iterable[FileEntry]) ->
     if not isinstance(script, str) or not script:
         raise InvalidArgument("The run has neither a script nor a command.", hint="Give script= or command=.")
     path = check_relative_path(script.replace("\\", "/"), "script")
+    if path.lower().endswith(".ipynb"):
+        raise InvalidArgument(
+            f"The script {script!r} is a notebook, which Python cannot run.",
+            hint="Make a script of it: jupyter nbconvert --to script NOTEBOOK; and submit that.",
+        )
     present = [entry.path for entry in entries]
     if path not in present:
         python_files = [name for name in present if name.endswith(".py")][:10]
