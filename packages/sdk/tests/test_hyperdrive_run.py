@@ -175,8 +175,11 @@ class Reading(WithService):
 
     def test_the_best_run_leaves_out_what_it_is_told_to(self):
         sweep = self.made()
-        for arguments, best in (((False,), "HD_1_2"), ((True, False), "HD_1_1"), ((False, False), "HD_1_0")):
-            self.assertEqual(sweep.get_best_run_by_primary_metric(*arguments).id, best)
+        told = {"Failed": (False,), "Canceled": (True, False), "Failed%2CCanceled": (False, False)}
+        for left_out, arguments in sorted(told.items()):
+            sweep.get_best_run_by_primary_metric(*arguments)
+            asked = "discard_no_metric=1&leave_out={}&resumed=1&top=1".format(left_out)
+            self.assertEqual(self.asked("runs/HD_1/trials")[-1], asked)
         sweep.get_best_run_by_primary_metric(include_resume_from_runs=False)
         self.assertEqual(self.asked("runs/HD_1/trials")[-1], "discard_no_metric=1&top=1")
 

@@ -99,7 +99,7 @@ class SqlTrialStore:
         with self._database.read() as connection:
             for sweep in _sweeps(connection, sweep_ids):
                 rows = connection.execute(statement, asked | sweep).all()
-                found += [_ranked(sweep["prefix"], row) for row in rows]
+                found += _ranked(sweep["prefix"], rows)
         return best_first(found, goal)[:limit]
 
     def tally(self, sweep_id: RunId) -> Mapping[tuple[RunStatus, bool], int]:
@@ -144,7 +144,16 @@ def _stop(stored: dict[str, Any] | None) -> Stop | None:
     return None if stored is None else Stop(**stored)
 
 
-def _ranked(prefix: str, row: AnyRow) -> RankedTrial:
-    number, values, status, best, intervals, stop = row
-    why = None if stop is None else _stop(from_json(stop))
-    return RankedTrial(RunId(f"{prefix}{number}"), number, values, _STATUS[status], best, intervals, why)
+def _ranked(prefix: str, rows: Sequence[AnyRow]) -> Sequence[RankedTrial]:
+    return [
+        RankedTrial(
+            RunId(f"{prefix}{number}"),
+            number,
+            values,
+            _STATUS[status],
+            best,
+            intervals,
+            None if stop is None else _stop(from_json(stop)),
+        )
+        for number, values, status, best, intervals, stop in rows
+    ]
