@@ -306,3 +306,15 @@ def test_a_resumed_child_begins_with_the_outputs_of_the_one_before(stage: SweepS
     assert plans[again.id].restores_outputs
     assert not plans[RunId("HD_again_1")].restores_outputs
     assert again.tags["hyperparameters"] == first.tags["hyperparameters"]
+
+
+def test_a_resumed_child_is_told_where_those_outputs_are(stage: SweepStage) -> None:
+    stage.submit(max_total_runs=1)
+    stage.play()
+    stage.submit(sweep_id="HD_again", max_total_runs=2, resume_child_runs=["HD_s_0"])
+    resumed, sampled = (stage.get(f"HD_again_{number}").definition for number in (0, 1))
+    assert resumed["arguments"][:4] == ["--epochs", "3", "--resume-from", "outputs"]
+    variable = "AZUREML_DATAREFERENCE_MODEL_LOCATION"
+    assert resumed["environment"]["environmentVariables"][variable] == "outputs"
+    assert "--resume-from" not in sampled["arguments"]
+    assert variable not in sampled["environment"].get("environmentVariables", {})

@@ -14,8 +14,11 @@ from azureml.core import Run
 parser = argparse.ArgumentParser()
 parser.add_argument("--rate", type=float)
 parser.add_argument("--epochs", type=int, default=2)
+parser.add_argument("--resume-from")
 given = parser.parse_args()
 run = Run.get_context(allow_offline=False)
+if given.resume_from:
+    print("resuming from", sorted(os.listdir(given.resume_from)))
 if given.rate < 0:
     raise ValueError("a negative rate")
 for epoch in range(given.epochs):

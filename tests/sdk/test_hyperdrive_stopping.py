@@ -72,6 +72,8 @@ def test_a_child_is_begun_again_with_its_values_and_outputs(experiment: Experime
     begun = next(child for child in second.get_children() if child.id == f"{second.id}_0")
     begun.download_file("outputs/model.txt", str(tmp_path / "model.txt"))
     assert (tmp_path / "model.txt").read_text() == "rate 0.9\nrate 0.9\n"
+    begun.download_file("azureml-logs/70_driver_log.txt", str(tmp_path / "log.txt"))
+    assert "resuming from ['model.txt']" in (tmp_path / "log.txt").read_text()
 
 
 def test_the_smallest_is_the_best_where_that_is_the_goal(experiment: Experiment, tmp_path: Path) -> None:

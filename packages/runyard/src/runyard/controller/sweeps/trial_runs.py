@@ -13,6 +13,9 @@ from runyard.tuning.arguments import child_arguments
 
 TRIAL_TYPE = "azureml.scriptrun"
 VALUE_TAGS = (VALUES_TAG, f"_aml_system_{VALUES_TAG}")
+OUTPUTS = "outputs"
+"""The folder of a child that is begun again in which it finds what the earlier one left."""
+_RESUME_ARGUMENT, _RESUME_VARIABLE = "--resume-from", "AZUREML_DATAREFERENCE_MODEL_LOCATION"
 _OF_THE_CODE = ("ContentSnapshotId", "_azureml.ComputeTargetType")
 _OF_ITS_REPOSITORY = ("azureml.git.", "mlflow.source.git.")
 
@@ -44,9 +47,17 @@ def run_of_trial(sweep: RunRecord, trial: Trial, now: datetime) -> RunRecord:
 
 def _definition(base: Mapping[str, Any], trial: Trial) -> dict[str, Any]:
     ours = {name: value for name, value in (base.get("runyard") or {}).items() if name != "sweep"}
-    if trial.resumed_from is not None:
-        ours[OUTPUTS_OF] = trial.resumed_from
-    return {**base, **_command(base, trial.values), "runyard": ours}
+    if trial.resumed_from is None:
+        return {**base, **_command(base, trial.values), "runyard": ours}
+    command = _command(base, {_RESUME_ARGUMENT: OUTPUTS, **trial.values})
+    return {**base, **command, **_environment(base), "runyard": {**ours, OUTPUTS_OF: trial.resumed_from}}
+
+
+def _environment(base: Mapping[str, Any]) -> dict[str, Any]:
+    """That of a child that is begun again: scripts of SDK v1 that do not take the argument look for the variable."""
+    environment = base.get("environment") or {}
+    variables = {_RESUME_VARIABLE: OUTPUTS, **(environment.get("environmentVariables") or {})}
+    return {"environment": {**environment, "environmentVariables": variables}}
 
 
 def _command(base: Mapping[str, Any], values: Values) -> dict[str, Any]:
