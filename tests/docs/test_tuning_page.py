@@ -7,9 +7,9 @@ import pytest
 
 from azureml.train.hyperdrive import BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
 from runyard.tuning.expressions import KINDS
-from runyard.tuning.histories import Histories
-from runyard.tuning.policies import policy_of
 from runyard.tuning.spec import checked_sweep
+from runyard.tuning.stopping.histories import Histories
+from runyard.tuning.stopping.policies import policy_of
 from runyard_sdk.tuning import AshaPolicy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")

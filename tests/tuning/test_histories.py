@@ -4,7 +4,7 @@ import pytest
 
 from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal
-from runyard.tuning.histories import Histories, History
+from runyard.tuning.stopping.histories import Histories, History
 
 
 @pytest.mark.parametrize(("goal", "bests"), [(Goal.MAXIMIZE, [2, 2, 5]), (Goal.MINIMIZE, [2, 1, 1])])

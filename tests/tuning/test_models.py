@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runyard.tuning import improving, parzen
-from runyard.tuning.axes import Axes, Point, axes_of
-from runyard.tuning.observations import Observation
+from runyard.tuning.bayes import improving, parzen
+from runyard.tuning.bayes.axes import Axes, Point, axes_of
+from runyard.tuning.bayes.observations import Observation
 from tests.tuning.asked import a_sampling, a_spec
 
 Model = Callable[[Axes, Sequence[Observation], int], Iterator[Point]]

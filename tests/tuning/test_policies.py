@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.model.sweeps import Goal, Stop, SweepSpec
-from runyard.tuning.histories import Histories
-from runyard.tuning.policies import policy_of
+from runyard.tuning.stopping.histories import Histories
+from runyard.tuning.stopping.policies import policy_of
 from tests.tuning.asked import PLAIN_SPACE, a_sampling, a_spec
 from tests.tuning.golden_policies import GOLDEN, Logged
 

@@ -1,4 +1,4 @@
-from runyard.tuning.standings import Standings
+from runyard.tuning.stopping.standings import Standings
 
 
 def test_what_is_kept_follows_what_is_added() -> None:

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from runyard.model.runs import RunId
 from runyard.model.sweeps import SweepSpec, Values
-from runyard.tuning.axes import axes_of
-from runyard.tuning.bayesian import BayesianSampler
+from runyard.tuning.bayes.axes import axes_of
+from runyard.tuning.bayes.bayesian import BayesianSampler
 from runyard.tuning.expressions import options_of, value_at
 from runyard.tuning.known import Known
 from runyard.tuning.sobol import sobol_point

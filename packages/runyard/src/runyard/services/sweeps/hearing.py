@@ -8,7 +8,7 @@ from runyard.model.names import journal_rank
 from runyard.model.runs import RunId
 from runyard.ports.stores import MetricStore
 from runyard.services.journals import Delivered
-from runyard.tuning.histories import Histories
+from runyard.tuning.stopping.histories import Histories
 
 _TRIES = 20
 

@@ -15,9 +15,9 @@ from runyard.services.sweeps.stops import may_be_stopped
 from runyard.services.sweeps.sweep_lines import best_line, no_number_text, sampled_line, scheduled_line
 from runyard.services.sweeps.sweep_log import Source
 from runyard.tuning.known import Known
-from runyard.tuning.policies import doubt_of, policy_of
 from runyard.tuning.samplers import most_trials, sampler_of, seed_of
 from runyard.tuning.spec import ignored_policy
+from runyard.tuning.stopping.policies import doubt_of, policy_of
 
 _TURNS = 16
 _TAKEN_AT_ONCE = 1_000

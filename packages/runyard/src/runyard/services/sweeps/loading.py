@@ -13,9 +13,9 @@ from runyard.services.sweeps.standing import Standing
 from runyard.services.sweeps.stops import Stops, may_be_stopped
 from runyard.services.sweeps.sweep_lines import ended_line, sampled_line, unjudged_text
 from runyard.services.sweeps.sweep_log import Source, SweepLogs, Told
-from runyard.tuning.histories import TrialKey
-from runyard.tuning.policies import Policy
 from runyard.tuning.spec import ignored_policy
+from runyard.tuning.stopping.histories import TrialKey
+from runyard.tuning.stopping.policies import Policy
 
 
 @dataclass(frozen=True)

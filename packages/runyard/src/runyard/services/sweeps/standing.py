@@ -5,9 +5,9 @@ from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal, Stop, SweepSpec, Trial
 from runyard.ports.stores import MetricStore
 from runyard.services.sweeps.hearing import Hearing, Point
-from runyard.tuning.histories import Histories, TrialKey
 from runyard.tuning.known import Known
-from runyard.tuning.policies import Policy
+from runyard.tuning.stopping.histories import Histories, TrialKey
+from runyard.tuning.stopping.policies import Policy
 
 
 @dataclass(frozen=True)

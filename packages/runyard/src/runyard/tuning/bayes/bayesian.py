@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from runyard.model.sweeps import Goal, Values
-from runyard.tuning.axes import Axes, Point
+from runyard.tuning.bayes.axes import Axes, Point
+from runyard.tuning.bayes.observations import Observation
 from runyard.tuning.checking import is_finite
 from runyard.tuning.known import Known
-from runyard.tuning.observations import Observation
 from runyard.tuning.sobol import MOST_DIMENSIONS, sobol_point
 
 FIRST_POINTS = 10
@@ -58,10 +58,10 @@ class BayesianSampler:
     def _model(self, observed: int) -> Model:
         """Imported here, since they take numpy and Optuna along: 0.2 s that only such a sweep needs."""
         if observed <= MOST_FOR_PROCESS and len(self.axes.axes) <= MOST_AXES_FOR_PROCESS:
-            from runyard.tuning import improving
+            from runyard.tuning.bayes import improving
 
             return improving.proposed_points
-        from runyard.tuning import parzen
+        from runyard.tuning.bayes import parzen
 
         return parzen.proposed_points
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Protocol
 
 from runyard.model.sweeps import Goal
-from runyard.tuning.exact import as_written, distance, middle, plus, times
-from runyard.tuning.histories import Histories
+from runyard.tuning.stopping.exact import as_written, distance, middle, plus, times
+from runyard.tuning.stopping.histories import Histories
 
 
 @dataclass(frozen=True)

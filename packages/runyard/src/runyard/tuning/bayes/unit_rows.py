@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from runyard.tuning.axes import Axes, AxisKind, Point
+from runyard.tuning.bayes.axes import Axes, AxisKind, Point
 
 Numbers = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runyard.tuning.unit_rows import Numbers, UnitRows
+from runyard.tuning.bayes.unit_rows import Numbers, UnitRows
 
 ROUNDS, DRAWS, PARENTS, VOICES = 4, 60, 12, 6
 USUAL_REACH = 0.3

@@ -11,8 +11,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from runyard.tuning.axes import Axes, Axis, AxisKind, Point
-from runyard.tuning.observations import Observation
+from runyard.tuning.bayes.axes import Axes, Axis, AxisKind, Point
+from runyard.tuning.bayes.observations import Observation
 
 GOOD_PART = 0.2
 MOST_GOOD = 25

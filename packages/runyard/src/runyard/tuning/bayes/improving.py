@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from runyard.tuning.axes import Axes, Point
-from runyard.tuning.gaussian import GaussianProcess, likely_settings
-from runyard.tuning.observations import Observation
-from runyard.tuning.unit_rows import Numbers, UnitRows
+from runyard.tuning.bayes.axes import Axes, Point
+from runyard.tuning.bayes.gaussian import GaussianProcess, likely_settings
+from runyard.tuning.bayes.observations import Observation
+from runyard.tuning.bayes.unit_rows import Numbers, UnitRows
 
 ANYWHERE, LEADERS, NEIGHBOURS = 400, 5, 40
 WIDTHS = (0.1, 0.03, 0.01)

@@ -8,8 +8,8 @@ from decimal import Decimal
 from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal
 from runyard.tuning.checking import is_finite
-from runyard.tuning.exact import as_written, plus, share
-from runyard.tuning.standings import Standings
+from runyard.tuning.stopping.exact import as_written, plus, share
+from runyard.tuning.stopping.standings import Standings
 
 TrialKey = int | RunId
 

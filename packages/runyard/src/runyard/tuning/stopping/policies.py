@@ -5,9 +5,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from runyard.model.sweeps import Goal, Stop, SweepSpec
-from runyard.tuning.histories import Histories, TrialKey
-from runyard.tuning.policy_rules import Bandit, Finding, MedianStopping, Rule, SuccessiveHalving, TruncationSelection
 from runyard.tuning.spec import ignored_policy
+from runyard.tuning.stopping.histories import Histories, TrialKey
+from runyard.tuning.stopping.policy_rules import (
+    Bandit,
+    Finding,
+    MedianStopping,
+    Rule,
+    SuccessiveHalving,
+    TruncationSelection,
+)
 
 
 class Policy(Protocol):

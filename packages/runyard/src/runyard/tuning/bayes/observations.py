@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from runyard.tuning.axes import Point
+from runyard.tuning.bayes.axes import Point
 
 
 @dataclass(frozen=True)
