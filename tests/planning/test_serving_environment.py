@@ -196,3 +196,15 @@ def test_a_web_service_has_the_packages_of_an_image_environment_and_says_so(dock
     spec = script_environment(environment, gpu_present=False)
     assert (spec.requirements, spec.image) == (("numpy",), None)
     assert any(which in note and "not used" in note for note in spec.notes)
+
+
+@pytest.mark.parametrize(
+    ("python", "expected"), [("python=3.10.18", "tensorflow==1.13.2"), ("python=3.8", "tensorflow==2.2.0")]
+)
+def test_a_version_that_the_sdk_wrote_by_itself_gives_way_to_that_of_the_run(python, expected):
+    environment = {"python": {"condaDependencies": {"dependencies": [python, "tensorflow=2.2.0"]}}}
+    origin = Origin.of_lock("3.6", "tensorflow==1.13.2\n", "run_1")
+    assert (
+        script_environment(environment, gpu_present=False, frameworks=[("Custom", None, origin)]).requirements[0]
+        == expected
+    )

@@ -17,6 +17,9 @@ WITH_PKG_RESOURCES = "setuptools<81"
 BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
 LAST_OF_THE_OLD_PYTHONS = (3, 8)
 SDK_DEFAULT_PYTHON = "3.10.18"
+SDK_DEFAULT_TENSORFLOW = "tensorflow==2.2.0"
+"""What `add_tensorflow_conda_package()` writes where its user names no version. No Python 3.10 can have it, so nobody
+has wished for it beside the SDK's default Python."""
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
 MINOR = re.compile(r"3\.[0-9]{1,2}")
@@ -115,12 +118,18 @@ def _pin_as_made(wishes: Wishes, origins: Sequence[Origin]) -> None:
     for at, line in enumerate(wishes.requirements):
         name = requirement_name(line)
         origin = next((one for one in origins if name in one.packages), None)
-        if origin is None or normal(line) != name:
+        if origin is None or not _says_no_version(wishes, line):
             continue
         chosen = recipe_of(f"{name}=={origin.release_of([name])}")
         if chosen and _suits(wishes.python, chosen.pythons):
             wishes.requirements[at] = f"{name}=={chosen.release}"
             wishes.notes.append(f"'{line}' says no version: {chosen.release} is taken, as in {origin.said}.")
+
+
+def _says_no_version(wishes: Wishes, line: str) -> bool:
+    if line == SDK_DEFAULT_TENSORFLOW:
+        return wishes.python == SDK_DEFAULT_PYTHON
+    return normal(line) == requirement_name(line)
 
 
 def _pin_framework(wishes: Wishes, estimator: Mapping[str, Any], gpu_present: bool) -> None:
