@@ -318,3 +318,12 @@ def test_a_resumed_child_is_told_where_those_outputs_are(stage: SweepStage) -> N
     assert resumed["environment"]["environmentVariables"][variable] == "outputs"
     assert "--resume-from" not in sampled["arguments"]
     assert variable not in sampled["environment"].get("environmentVariables", {})
+
+
+def test_a_sweep_says_what_it_goes_on_from(stage: SweepStage) -> None:
+    stage.submit(sweep_id="HD_before", max_total_runs=2)
+    for child_id in ("HD_before_0", "HD_before_1"):
+        stage.log(stage.get(child_id), 0.5)
+        stage.ended(stage.get(child_id))
+    stage.submit(resume_from=["HD_before"])
+    assert "It goes on from HD_before: 2 trials are known" in stage.lines()

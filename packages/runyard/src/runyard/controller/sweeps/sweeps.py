@@ -108,6 +108,12 @@ class Sweeps:
             f"Sweep {run.id} is begun: at most {spec.max_total_runs} children, {bound} at a time, for at most "
             f"{spec.max_duration_minutes} minutes. A child whose script fails ends nothing but itself.",
         )
+        if spec.resume_from:
+            underway.live.say(
+                Source.API,
+                f"It goes on from {', '.join(spec.resume_from)}: {len(underway.live.known())} trials are known, which "
+                "the sampling learns from and the policy compares with.",
+            )
         if bound < spec.max_concurrent_runs:
             underway.live.say(
                 Source.SCHEDULER,
