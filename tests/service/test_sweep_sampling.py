@@ -1,23 +1,16 @@
 """What a sweep tries, what its sampler may learn from, and that both outlive the service."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from runyard.errors import NotFound
 from runyard.model.runs import RunId, RunStatus
 from runyard.tuning.known import Known
-from tests.service.sweep_parts import SWEEP, Killed, KilledAfter, SweepYard, opened
+from tests.service.sweep_parts import SWEEP, Killed, KilledAfter, SweepYard
 
 GRID = {"name": "GRID", "parameter_space": {"lr": ["choice", [[1, 2, 3]]]}, "properties": {}}
 EARLIER = RunId("HD_0")
-
-
-@pytest.fixture
-def yard(tmp_path: Path) -> Iterator[SweepYard]:
-    yield from opened(tmp_path)
 
 
 def test_a_trial_is_stored_and_said_before_anybody_has_it(yard: SweepYard) -> None:
