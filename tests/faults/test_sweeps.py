@@ -107,6 +107,14 @@ def one_node(yard: Yard) -> str:
     return "one-node"
 
 
+def all_waiting_for_one_node(yard: Yard, folder: Path, count: int) -> Sweep:
+    """So many children are there; the first has the node and waits for ever."""
+    space = RandomParameterSampling({"what": choice("wait")})
+    sweep = swept(yard, folder, space, count, count, compute_target=one_node(yard))
+    eventually(lambda: sweep.counts.get("sampled", 0) == count and sweep.started, "all children")
+    return sweep
+
+
 @pytest.mark.parametrize("seed", range(5) if FULL else range(1))
 def test_a_sweep_whose_service_is_killed_again_and_again_tries_each_trial_once(
     yard: Yard, tmp_path: Path, full: bool, seed: int
@@ -150,9 +158,7 @@ def test_a_sweep_that_is_called_off_while_its_service_is_killed_leaves_nothing_r
     yard: Yard, tmp_path: Path, full: bool
 ) -> None:
     count = 300 if full else 30
-    space = RandomParameterSampling({"what": choice("wait")})
-    sweep = swept(yard, tmp_path, space, count, count, compute_target=one_node(yard))
-    eventually(lambda: sweep.counts.get("sampled", 0) == count and sweep.started, "all children")
+    sweep = all_waiting_for_one_node(yard, tmp_path, count)
     sweep.run.cancel()
     sweep.kill_service()
     assert ended(sweep.run).get_status() == "Canceled"
@@ -165,9 +171,7 @@ def test_a_large_sweep_is_called_off_in_seconds_and_no_child_starts_meanwhile(
     yard: Yard, tmp_path: Path, full: bool
 ) -> None:
     count = 1000 if full else 120
-    space = RandomParameterSampling({"what": choice("wait")})
-    sweep = swept(yard, tmp_path, space, count, count, compute_target=one_node(yard))
-    eventually(lambda: sweep.counts.get("sampled", 0) == count and sweep.started, "all children")
+    sweep = all_waiting_for_one_node(yard, tmp_path, count)
     began_at = time.monotonic()
     sweep.run.cancel()
     answered_in = time.monotonic() - began_at

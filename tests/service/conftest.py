@@ -1,14 +1,24 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from runyard.settings import Settings
+from runyard.stores.sql import Stores, open_stores
 from tests.servers.fixtures import azurite, azurite_access, s3_access, s3_server
 from tests.service.sweep_parts import SweepYard, opened
 
-__all__ = ["azurite", "azurite_access", "s3_access", "s3_server", "yard"]
+__all__ = ["azurite", "azurite_access", "s3_access", "s3_server", "stores", "yard"]
 
 
 @pytest.fixture
 def yard(tmp_path: Path) -> Iterator[SweepYard]:
     yield from opened(tmp_path)
+
+
+@pytest.fixture
+def stores(service: Mapping[str, str]) -> Iterator[Stores]:
+    """Those of the service, to write what no route writes."""
+    opened = open_stores(Settings(Path(service["home"])).store_url)
+    yield opened
+    opened.close()

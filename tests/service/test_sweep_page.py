@@ -4,15 +4,12 @@ import html
 import json
 import math
 import re
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
 from runyard.model.sweeps import SWEEP_TYPE, VALUES_TAG, Stop, Trial
-from runyard.settings import Settings
-from runyard.stores.sql import open_stores
 from runyard.testing.records import a_run, scalars
 from tests.service.test_page import Tags
 
@@ -20,13 +17,6 @@ _S = RunStatus
 EVIL = "<script>alert(1)</script>\"'&"
 STOP = Stop("Bandit", 4, 0.5, 0.9, f"Bandit policy at interval 4: {EVIL}")
 FAILED = {"error": {"code": "UserError", "message": "ValueError: no data\nat line 3"}}
-
-
-@pytest.fixture
-def stores(service):
-    opened = open_stores(Settings(Path(service["home"])).store_url)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

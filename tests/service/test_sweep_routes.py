@@ -3,15 +3,13 @@
 import json
 import math
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
 from runyard.model.sweeps import SWEEP_TYPE, Stop, Trial
-from runyard.settings import Settings
-from runyard.stores.sql import Stores, open_stores
+from runyard.stores.sql import Stores
 from runyard.testing.records import AT, a_run, scalars
 from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
@@ -51,13 +49,6 @@ class WrittenSweep:
         trial = Trial(self.id, number, {"lr": number / 10})
         self._stores.trials.add([trial])
         return trial
-
-
-@pytest.fixture
-def stores(service):
-    opened = open_stores(Settings(Path(service["home"])).store_url)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
