@@ -134,7 +134,7 @@ class Stage:
         )
         cancel = lambda run_id: self.controller.cancel(run_id)  # noqa: E731
         self.live = LiveSweeps(runs, stores.metrics, trials, logs, self.clock, cancel)
-        sweeping = SweepSurroundings(trials, stores.metrics, self.live, most_unmanaged=2)
+        sweeping = SweepSurroundings(trials, self.live, most_unmanaged=2)
         self.controller = Controller(runs, logs, stores.parts, self.clock, around, sweeping)
         notifier.on_end(self.controller.heard_end)
 

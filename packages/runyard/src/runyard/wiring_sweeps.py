@@ -26,7 +26,6 @@ def build_sweeping(base: Foundation, lineage: Lineage, cancel: Callable[[RunId],
     inputs = DirectInputs(stores.assets, lineage)
     around = SweepSurroundings(
         trials=stores.trials,
-        metrics=stores.metrics,
         live=live,
         note_inputs=inputs.record,
         most_unmanaged=len(os.sched_getaffinity(0)),

@@ -8,7 +8,7 @@ from runyard.errors import AlreadyExists, NotFound
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import SweepSpec, Trial
 from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.ports.stores import RunStore, TrialStore
 from runyard.services.places import UNMANAGED_TARGETS
 from runyard.services.sweeps.live import LiveSweeps
 
@@ -22,7 +22,6 @@ class SweepSurroundings:
     """What sweeps need around them."""
 
     trials: TrialStore
-    metrics: MetricStore
     live: LiveSweeps
     note_inputs: Callable[[RunRecord], None] = lambda run: None
     """Told of each child that is made."""

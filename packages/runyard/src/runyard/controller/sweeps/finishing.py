@@ -1,4 +1,3 @@
-from collections import Counter
 from typing import Any
 
 from runyard.controller.sweeps.calling_off import TIME_OVER
@@ -9,18 +8,17 @@ from runyard.model.runs import RunRecord, RunStatus
 from runyard.model.sweeps import SweepSpec
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
-from runyard.ports.stores import MetricStore, RunStore, TrialStore
+from runyard.ports.stores import RunStore, TrialStore
 from runyard.services.children import children_of
 
 _MOST_TRIES = 20
-_ASKED_AT_ONCE = 500
 
 
 class Finishing:
     """Ends sweeps of which no child goes on any more."""
 
-    def __init__(self, runs: RunStore, trials: TrialStore, metrics: MetricStore, logs: LogStore, clock: Clock) -> None:
-        self._runs, self._trials, self._metrics, self._logs, self._clock = runs, trials, metrics, logs, clock
+    def __init__(self, runs: RunStore, trials: TrialStore, logs: LogStore, clock: Clock) -> None:
+        self._runs, self._trials, self._logs, self._clock = runs, trials, logs, clock
 
     def end_of(self, run: RunRecord, underway: Underway, *, is_time_over: bool) -> End:
         """How it is to end. The same at each call, since nothing changes any more."""
@@ -35,7 +33,7 @@ class Finishing:
                 children=children,
                 stopped=frozenset(canceled & {trial.child_id for trial in live.trials if trial.stop}),
                 best=best,
-                logged={} if best else self._logged(children),
+                logged={} if best else self._trials.logged(run.id),
                 is_canceled=is_canceled,
                 left_out=underway.left_out if (is_time_over or underway.barred) and not is_canceled else 0,
                 barred=underway.barred,
@@ -68,12 +66,3 @@ class Finishing:
         for trial in self._trials.ranked([run.id], spec.metric, spec.goal, limit=1):
             return None if trial.best is None else Best(trial.run_id, trial.best)
         return None
-
-    def _logged(self, children: list[RunRecord]) -> Counter[str]:
-        """In how many of them each metric was logged."""
-        counts: Counter[str] = Counter()
-        for start in range(0, len(children), _ASKED_AT_ONCE):
-            asked = [child.id for child in children[start : start + _ASKED_AT_ONCE]]
-            for summaries in self._metrics.summaries(asked).values():
-                counts.update({summary.name for summary in summaries})
-        return counts

@@ -35,7 +35,7 @@ class Sweeps:
         self._runs, self._clock, self._around, self._mover = runs, clock, around, mover
         self._filling = Filling(runs, clock, around, mover)
         self._calling_off = CallingOff(runs, mover.cancel)
-        self._finishing = Finishing(runs, around.trials, around.metrics, logs, clock)
+        self._finishing = Finishing(runs, around.trials, logs, clock)
         self._underway: dict[RunId, Underway] = {}
 
     def heard_end(self, child: RunRecord) -> None:
