@@ -1,4 +1,4 @@
-# Every target sets itself up: a Python 3.11 or newer with pip is all a machine needs.
+# Every target sets itself up: a Python 3.11 or newer with its venv module is all a machine needs.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -23,13 +23,13 @@ SYSTEM_PACKAGES := build-essential debootstrap docker-registry docker.io fuse3 g
 COMMAND_PACKAGES := npm rclone
 
 help: ## list the targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1|\2/p' Makefile | column -t -s '|'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target about; do printf 'make %-14s%s\n' "$$target" "$$about"; done
 
 demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
 # Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
-test: $(VENV)/.dev ## all tests that need nothing but Python
+test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
 	$(RUN) -m pytest -m "not servers and not frameworks and not engines and not images" -n 4 --dist worksteal --durations=5
 
 check: $(VENV)/.dev ## lint, format, types, import layers
@@ -76,8 +76,8 @@ clean: ## remove the environment and every cache of this checkout
 $(VENV)/.uv: constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "Runyard needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is. Name one: make PYTHON=/path/to/python"; exit 1; }
 	@[ "$$(uname -s)" = Linux ] || { echo "Runyard runs on Linux; this is $$(uname -s)."; exit 1; }
-	@[ -x $(RUN) ] || $(PYTHON) -m venv --without-pip $(VENV)
-	@$(PYTHON) -m pip --python $(RUN) install --quiet --disable-pip-version-check "$$(grep '^uv==' constraints.txt)"
+	@[ -x $(RUN) ] || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' constraints.txt)"
 	@touch $@
 
 $(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
