@@ -14,8 +14,12 @@ class ThreadedServer(ThreadingMixIn, HTTPServer):
     block_on_close = False  # the client's kept connection stays open for as long as its process
 
 
+BREAK = object()
+
+
 class StandInService:
-    """`answers` is {"METHOD path": [answer, ...]}, the last of which stays: JSON, bytes, or (status, JSON).
+    """`answers` is {"METHOD path": [answer, ...]}, the last of which stays: JSON, bytes, (status, JSON) or BREAK, which
+    closes the connection in place of an answer.
 
     Paths are those below the workspace. `asked` lists (method, path, query, body) in the order they came.
     """
@@ -68,6 +72,9 @@ class StandInService:
             given = (404, {"code": "not_found", "problem": "There is no " + path + ".", "hint": "", "facts": {}})
         else:
             given = known.pop(0) if len(known) > 1 else known[0]
+        if given is BREAK:
+            request.close_connection = True
+            return
         status, body = given if isinstance(given, tuple) else (200, given)
         content = body if isinstance(body, bytes) else json.dumps(body).encode("utf-8")
         request.send_response(status)

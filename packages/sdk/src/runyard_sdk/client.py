@@ -36,6 +36,10 @@ class Client:
     def put(self, path, body=None, **query):
         return self._call("PUT", path, body, query)
 
+    def put_once(self, path, body=None, **query):
+        """A PUT that is refused when it comes twice, so it is not repeated once it may have arrived."""
+        return self._call("PUT", path, body, query, repeatable=False)
+
     def patch(self, path, body=None, **query):
         return self._call("PATCH", path, body, query)
 

@@ -7,7 +7,6 @@ from runyard_sdk.client import quoted
 from runyard_sdk.errors import ServiceUnavailable
 
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
-_ATTEMPTS = 3
 _BREAKS = 20
 
 
@@ -15,7 +14,7 @@ def follow(client, run_id):
     """Yield `("status", status, message)`, `("log", path, text)` and, last, `("end", record)`.
 
     A log goes on where it stopped when the connection broke. Raises ServiceUnavailable when the service does
-    not come back, or breaks off again and again with no news in between.
+    not come back in time (see runyard_sdk.transport), or breaks off again and again with no news in between.
     """
     return _followed(client, run_id, _OneLog())
 
@@ -56,20 +55,15 @@ class _RankLogs(object):
 def _followed(client, run_id, reading):
     from http.client import HTTPException
 
-    failures, breaks, last = 0, 0, None
+    breaks, last = 0, None
     while True:
         try:
             for event in _once(client, run_id, reading):
-                failures = 0
                 if event != last:
                     breaks, last = 0, event
                 yield event
                 if event[0] == "end":
                     return
-        except ServiceUnavailable:
-            failures += 1
-            if failures >= _ATTEMPTS:
-                raise
         except (OSError, ValueError, HTTPException):
             pass  # the connection broke: what was read stands, the rest is asked for again
         breaks += 1

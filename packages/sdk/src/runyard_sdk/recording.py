@@ -129,7 +129,8 @@ class RemoteRecorder:
         sent = self._client.send_files(sources)
         entries = [[name, sha256, size, os.stat(source).st_mode & 0o777]
                    for name, source, (sha256, size) in zip(names, sources, sent)]
-        self._client.post(self._path + "/files", {"entries": entries, "fail_if_exists": not replace})
+        post = self._client.post_again if replace else self._client.post
+        post(self._path + "/files", {"entries": entries, "fail_if_exists": not replace})
 
     def flush(self, timeout_seconds=300):
         self.journal.flush()

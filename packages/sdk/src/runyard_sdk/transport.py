@@ -5,28 +5,33 @@ from contextlib import contextmanager
 
 from runyard_sdk import WIRE, __version__
 from runyard_sdk.discovery import locate
-from runyard_sdk.errors import RunyardError, ServiceUnavailable, from_wire
+from runyard_sdk.errors import NotFound, RunyardError, ServiceUnavailable, from_wire
 
 BASE = "/api/v1"
 _BLOCK = 1 << 20
 _REPEATABLE = ("GET", "HEAD", "PUT", "PATCH", "DELETE")
-_FIXED_PATIENCE_SECONDS = 5
-_IN_RUN_PATIENCE_SECONDS = 60
+_SILENCE_SECONDS = 120
+_PATIENCE_SECONDS = 60
+_PATIENCE_WITH_STRANGERS_SECONDS = 5
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
+# Answers of a proxy in front of a service that is down. The service itself sends its errors with a code.
+_FROM_A_PROXY = (502, 503, 504)
 
 
 class Transport:
     """One kept connection per thread to the service, wherever it is now.
 
     A refused connection is tried again after looking for the service anew (which starts it where that is ours
-    to do). A request that may have reached the service is repeated only when repeating is harmless.
-    Every error passes through `translate`, which may return another exception to raise in its place.
+    to do). A request that may have reached the service is repeated only when repeating is harmless. Retries end
+    60 seconds after the request's first failure; 5 where the address was given and has never answered: it may be
+    mistyped. Every error passes through `translate`, which may return another exception to raise in its place.
     """
 
     def __init__(self, translate=lambda error: error, find=locate):
         import threading
 
         self.translate, self._find = translate, find
-        self._service = None
+        self._service, self._has_answered = None, False
         self._local = threading.local()
 
     @property
@@ -75,8 +80,7 @@ class Transport:
 
         from runyard_sdk.trust import is_about_trust, untrusted
 
-        started = time.monotonic()
-        pause = 0.02
+        retries, was_sent = _Retries(), False
         while True:
             service = self._known_service()
             try:
@@ -84,23 +88,30 @@ class Transport:
             except (OSError, ValueError) as error:
                 if is_about_trust(error):
                     raise untrusted(service.url, error)
-                self._forget(service)
-                if self._is_hopeless(service, started):
-                    raise self._unavailable(service, error)
-                time.sleep(pause)
-                pause = min(pause * 2, 1)
+                self._retry(retries, service, error)
                 continue
             try:
                 answer = self._send(connection, method, path, body, headers, service)
+                return self._checked(connection, answer)
             except (OSError, HTTPException) as error:
                 self._drop(connection)
-                self._forget(service)
-                if not repeatable or self._is_hopeless(service, started):
+                if not repeatable:
                     raise self._unavailable(service, error)
+                was_sent = True
+                self._retry(retries, service, error)
                 if hasattr(body, "seek"):
                     body.seek(0)
-                continue
-            return self._checked(connection, answer)
+            except NotFound:
+                if not (was_sent and method == "DELETE"):
+                    raise
+                return _NO_CONTENT  # the request that broke off has deleted it
+
+    def _retry(self, retries, service, error):
+        """Pause and look for the service anew; ServiceUnavailable where it has been away for too long."""
+        is_known = not service.fixed or self._has_answered or "AZUREML_RUN_ID" in os.environ
+        if not retries.go_on(_PATIENCE_SECONDS if is_known else _PATIENCE_WITH_STRANGERS_SECONDS):
+            raise self._unavailable(service, error)
+        self._forget(service)
 
     def _send(self, connection, method, path, body, headers, service):
         sent = {"Authorization": "Bearer " + service.token, "X-Runyard-Wire": WIRE,
@@ -117,12 +128,15 @@ class Transport:
                 "This SDK ({}) speaks wire {} and the service speaks wire {}.".format(__version__, WIRE, wire),
                 hint="Upgrade the older one: pip install --upgrade runyard-sdk, or runyard on the service's side.")
         if answer.status < 400:
+            self._has_answered = True
             return answer
         text = answer.read()
         try:
             found = json.loads(text.decode("utf-8"))
             found["code"]
         except (ValueError, KeyError, TypeError):
+            if answer.status in _FROM_A_PROXY:
+                raise OSError("a proxy answers {} {}".format(answer.status, answer.reason))
             found = {"code": "internal", "problem": "The service answered {} {}: {}".format(
                 answer.status, answer.reason, text[:500].decode("utf-8", "replace")), "hint": ""}
         raise from_wire(found)
@@ -140,7 +154,7 @@ class Transport:
     def _fresh(self, service):
         from runyard_sdk.trust import connection_to
 
-        connection = connection_to(service.url, timeout=120)
+        connection = connection_to(service.url, timeout=_SILENCE_SECONDS)
         connection.blocksize = _BLOCK  # of files that are sent; Python 3.6 ignores it
         connection.connect()
         return connection
@@ -161,16 +175,37 @@ class Transport:
         if self._service is service:
             self._service = self._find(refused=service)
 
-    def _is_hopeless(self, service, started):
-        if not service.fixed:
-            patience = _IN_RUN_PATIENCE_SECONDS
-        else:
-            patience = _IN_RUN_PATIENCE_SECONDS if "AZUREML_RUN_ID" in os.environ else _FIXED_PATIENCE_SECONDS
-        return time.monotonic() - started > patience
-
     def _unavailable(self, service, error):
         return ServiceUnavailable("The Runyard service at {} does not answer: {}.".format(service.url, error),
                                   hint="See 'runyard status', or check RUNYARD_URL.", url=service.url)
+
+
+class _Retries:
+    """The tries of one request. Time counts from its first failure: before it, a long poll may have waited."""
+
+    def __init__(self):
+        self._failed_at, self._pause = None, _SHORTEST_PAUSE_SECONDS
+
+    def go_on(self, patience_seconds):
+        """Pause before the next try; False where `patience_seconds` have passed since the first failure."""
+        now = time.monotonic()
+        if self._failed_at is None:
+            self._failed_at = now
+        if now - self._failed_at > patience_seconds:
+            return False
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+        return True
+
+
+class _NoContent:
+    """An answer without a body."""
+
+    def read(self):
+        return b""
+
+
+_NO_CONTENT = _NoContent()
 
 
 def _was_closed(connection):

@@ -88,6 +88,10 @@ class Service:
     def post(self, path: str, body: Any = None) -> Any:
         return self._client.post(path, body)
 
+    def post_again(self, path: str, body: Any = None) -> Any:
+        """A POST that the service recognises when it comes twice: repeated when the connection breaks."""
+        return self._client.post_again(path, body)
+
     def put(self, path: str, body: Any) -> Any:
         return self._client.put(path, body)
 

@@ -36,7 +36,7 @@ def rerun(
     is_sweep = before["type"] == SWEEP_TYPE
     new = f"HD_{uuid4()}" if is_sweep else new_run_id(experiment or before["experiment"])
     asked = {"run_id": new, "experiment": experiment, "display_name": name}
-    record = service.post(f"/runs/{quoted(run)}/rerun", asked)
+    record = service.post_again(f"/runs/{quoted(run)}/rerun", asked)
     if follow:
         exit_as(print_followed(service.follow(record["id"]), output))
     elif output is Format.JSON:

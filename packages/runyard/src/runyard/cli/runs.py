@@ -105,7 +105,7 @@ def wait(
 @app.command()
 def cancel(run: RunArgument, output: FormatOption = Format.TEXT) -> None:
     """Stop a run, the processes and the child runs that it started. A run that has ended is left as it is."""
-    record = connect().post(f"/runs/{quoted(run)}/cancel")
+    record = connect().post_again(f"/runs/{quoted(run)}/cancel")
     if output is Format.JSON:
         print_json(record)
     else:

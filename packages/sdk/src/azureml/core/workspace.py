@@ -205,7 +205,8 @@ def _ensure(service, name, facts):
     """Inside a run, whose token makes no workspaces, it must be there."""
     if _run_workspace() and facts["exist_ok"]:
         return service.get("/workspaces/" + quoted(name))
-    return service.put("/workspaces/" + quoted(name), {key: value for key, value in facts.items() if value is not None})
+    put = service.put if facts["exist_ok"] else service.put_once
+    return put("/workspaces/" + quoted(name), {key: value for key, value in facts.items() if value is not None})
 
 
 def _records():
