@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.containers.archives import writing_tar
 from runyard.containers.containers import ContainerSpec, Mount
 from runyard.containers.engine import Engine
 from runyard.environments.images.finding import engine_here
@@ -130,11 +131,10 @@ def test_a_container_is_found_by_its_labels_and_removed_once(engine: Engine, sle
 
 def test_files_go_into_a_container(engine: Engine, sleeping: str) -> None:
     sent = io.BytesIO()
-    with tarfile.open(fileobj=sent, mode="w") as tar:
+    with writing_tar(sent) as tar:
         entry = tarfile.TarInfo("folder/file")
         entry.size = 5
         tar.addfile(entry, io.BytesIO(b"words"))
-    sent.seek(0)
     engine.containers.put_archive(sleeping, "/opt", sent)
     state = engine.containers.state(sleeping)
     assert state is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http.client import HTTPResponse
 from typing import IO
 
+from runyard.containers.archives import sent_again_if_broken
 from runyard.containers.creating import ContainerSpec, Mount, creation, want_sources
 from runyard.containers.failures import Refused, not_started
 from runyard.containers.records import (
@@ -116,12 +117,14 @@ class Containers:
                 take(piece)
 
     def put_archive(self, container: str, folder: str, archive: IO[bytes]) -> None:
-        """Lay the files of a tar below a folder of the container, which must be there."""
-        headers = {"Content-Type": "application/x-tar"}
-        with self._transport.opened(
-            "PUT", f"/containers/{container}/archive", {"path": folder}, archive, headers=headers
-        ) as answer:
-            answer.read()
+        """Unpack a tar below a folder of the container, which must be there. `archive` can be rewound."""
+        path, headers = f"/containers/{container}/archive", {"Content-Type": "application/x-tar"}
+
+        def send() -> None:
+            with self._transport.opened("PUT", path, {"path": folder}, archive, headers=headers) as answer:
+                answer.read()
+
+        sent_again_if_broken(archive, send)
 
     @contextmanager
     def _attached(self, container: str) -> Iterator[HTTPResponse]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from runyard.containers.archives import writing_tar
 from runyard.containers.records import BuildContext
 from runyard.errors import InvalidArgument
 
@@ -21,7 +22,7 @@ def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) 
     so that the engine finds the layers of an earlier build again."""
     archive: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - the build reads it
     names: set[str] = set()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
+    with writing_tar(archive) as tar:
         for name, path, mode in sorted(files, key=lambda entry: entry[0]):
             names.add(_checked(name))
             with path.open("rb") as content:
@@ -31,7 +32,6 @@ def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) 
             own = f".{own}"
         text = dockerfile.encode()
         tar.addfile(_entry(own, len(text), 0o644), io.BytesIO(text))
-    archive.seek(0)
     return BuildContext(archive, own, bases_of(dockerfile))
 
 

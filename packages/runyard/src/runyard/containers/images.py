@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+from runyard.containers.archives import sent_again_if_broken
 from runyard.containers.failures import ImageInUse, Refused, build_failed, pull_failed
 from runyard.containers.records import (
     PODMAN,
@@ -118,15 +119,19 @@ class Images:
         return self._there(with_algorithm(str(made["Id"])))
 
     def import_archive(self, archive: IO[bytes], name: str, *, changes: tuple[str, ...] = ()) -> ImageFacts:
-        """An image of one layer: the files of a tar."""
+        """Make an image of one layer from the files of a tar. `archive` can be rewound."""
         query = {"fromSrc": "-", "repo": ":".join(split_tag(name)), "changes": changes}
         headers = {"Content-Type": "application/x-tar"}
-        with self._transport.opened(
-            "POST", "/images/create", query, archive, seconds=SILENT_SECONDS, headers=headers
-        ) as answer:
-            for event in events(answer):
-                if said := error_of(event):
-                    raise Refused(f"the import of {name}", 500, said)
+
+        def send() -> None:
+            with self._transport.opened(
+                "POST", "/images/create", query, archive, seconds=SILENT_SECONDS, headers=headers
+            ) as answer:
+                for event in events(answer):
+                    if said := error_of(event):
+                        raise Refused(f"the import of {name}", 500, said)
+
+        sent_again_if_broken(archive, send)
         return self._there(name)
 
     def tag(self, image: str, name: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from runyard.containers.archives import writing_tar
 from runyard.environments.images.tools import linked_libraries
 from runyard.environments.interpreters import Interpreter
 from runyard.errors import EnvironmentFailed
@@ -82,7 +83,7 @@ class InterpreterFiles:
         """A tar of it all, from the root: the interpreter, its standard library and headers, and the shared libraries
         that they are linked with, which not every image has."""
         prefix, minor = self.prefix.lstrip("/"), self.interpreter.minor
-        with tarfile.open(fileobj=into, mode="w", dereference=True) as tar:
+        with writing_tar(into, follow_links=True) as tar:
             tar.add(self.interpreter.path, f"{prefix}/bin/python{minor}", filter=_of_root)
             for name in ("python3", "python"):
                 link = tarfile.TarInfo(f"{prefix}/bin/{name}")
@@ -94,7 +95,6 @@ class InterpreterFiles:
                 tar.add(path, f"{prefix}/include/{self.include.name}/{path.relative_to(self.include)}", filter=_of_root)
             for library in self._libraries():
                 tar.add(library, f"{prefix}/lib/{library.name}", filter=_of_root)
-        into.seek(0)
 
     def _libraries(self) -> list[Path]:
         modules = sorted(path for path in (self.stdlib / "lib-dynload").glob("*.so") if _is_wanted(path))

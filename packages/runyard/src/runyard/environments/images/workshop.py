@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from runyard.containers.archives import writing_tar
 from runyard.containers.containers import ContainerSpec, Mount
 from runyard.containers.engine import Engine
 from runyard.containers.images import ImageFacts
@@ -105,9 +106,6 @@ class Workshop:
             raise OSError(ended["error"])
         return Spoken(int(ended["exit_code"]), [passage.outward(word) for word in words])
 
-    def put(self, archive: io.BytesIO) -> None:
-        self._site.engine.containers.put_archive(self._id, "/", archive)
-
     def commit(self, name: str, *, labels: Mapping[str, str], changes: tuple[str, ...], message: str) -> ImageFacts:
         """What was done here as a layer. How the image starts, and as whom, stays as it was."""
         return self._site.engine.images.commit(self._id, name, labels=labels, changes=changes, message=message)
@@ -188,12 +186,11 @@ def _empty_folders(path: str, owner: Owner) -> io.BytesIO:
     """An archive of a folder that belongs to the builder, and of those above it."""
     archive = io.BytesIO()
     parents = [str(folder) for folder in Path(path).relative_to("/").parents][:-1]
-    with tarfile.open(fileobj=archive, mode="w") as tar:
+    with writing_tar(archive) as tar:
         for name in [*reversed(parents), path.lstrip("/")]:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             if name == path.lstrip("/"):
                 entry.uid, entry.gid = owner
             tar.addfile(entry)
-    archive.seek(0)
     return archive
