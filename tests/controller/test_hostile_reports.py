@@ -61,3 +61,12 @@ def test_a_node_that_is_no_number_is_refused_in_every_state(stage: Stage, state:
 def test_a_long_message_is_cut(stage: Stage):
     stage.tell("preparing", 1, message="x" * 300_000)
     assert stage.get().message == "gang-1: " + "x" * 2000
+
+
+def test_a_late_report_of_preparing_leaves_the_message_of_a_running_run(stage: Stage):
+    stage.run(nodes=1, run_id="single")
+    stage.tell("preparing", attempt="single.1", message="Downloading packages.")
+    assert stage.get("single").message == "Downloading packages."
+    stage.tell("running", attempt="single.1")
+    stage.tell("preparing", attempt="single.1", message="Downloading packages.")
+    assert (stage.get("single").status, stage.get("single").message) == (RunStatus.RUNNING, "")

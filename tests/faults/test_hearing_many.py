@@ -29,7 +29,7 @@ def test_many_trials_are_read_and_judged_quickly_by_a_new_service(sweeps: SweepY
     children = sweeps.children(TRIALS)
     for place, child in enumerate(children[:-20]):
         numbers = scalars(METRIC, *(0.5 + place / TRIALS / 4 for _ in range(INTERVALS)))
-        sweeps.stores.metrics.append(child, "j", 10, [numbers])
+        sweeps.stores.metrics.append(child, "j", 0, 10, [numbers])
         sweeps.end(child)
     sweeps.restart()
     began = time.process_time()

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from runyard.testing.racing import race
 from tests.attempts import node_of
 from tests.wire_client import PREFIX
 
@@ -39,6 +40,19 @@ def test_a_journal_sent_twice_counts_once(client, run, journal):
     assert client.post(f"{journal}?offset=0", more) == {"offset": len(more)}
     assert unpacked(client.read(f"{run}/metrics")) == {"loss": ("scalar", "f", [0.5, 0.25, 0.1])}
     assert client.get(f"{run}/journals") == {journal.rpartition("/")[2]: len(more)}
+
+
+def test_a_stretch_and_a_longer_one_sent_at_once_are_stored_once(client, run):
+    """What a sender does whose first request had no answer in time."""
+    run_id = run.rpartition("/")[2]
+    lines = [f'["m","m",{number},null,1.0]\n["tag","last","{number}"]\n'.encode() for number in range(40)]
+    ends = (10, 20, 40)
+    for attempt in range(10):
+        journal = f"{run}/journals/{run_id}~{attempt}-1-a?offset=0"
+        race(lambda number, journal=journal: client.post(journal, b"".join(lines[: ends[number]])), len(ends))
+        stored = unpacked(client.read(f"{run}/metrics?rank={attempt}"))
+        assert stored["m"][2] == list(range(40))
+        assert client.get(run)["tags"] == {"last": "39"}
 
 
 def test_a_gap_in_a_journal_is_refused_and_tells_where_to_go_on(client, journal):

@@ -42,7 +42,7 @@ class WrittenSweep:
         run = a_run(trial.child_id, status, workspace=self._workspace, parent_id=self.id, target=INTERACTIVE_TARGET)
         self._stores.runs.create(run)
         if values:
-            self._stores.metrics.append(trial.child_id, "j", 1, [scalars(name, *values)])
+            self._stores.metrics.append(trial.child_id, "j", 0, 1, [scalars(name, *values)])
         return trial.child_id
 
     def trial(self, number: int) -> Trial:

@@ -146,6 +146,8 @@ class Reports:
         raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
 
     def _preparing(self, run: RunRecord, report: Report) -> RunRecord:
+        if RunStatus.RUNNING not in NEXT[run.status]:
+            return run  # sent again, or late: the message of a running run is another
         return self._runs.update(run.id, message=str(report.get("message") or ""))
 
     def _prepared(self, run: RunRecord, report: Report) -> RunRecord:

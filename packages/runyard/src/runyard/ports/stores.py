@@ -63,14 +63,17 @@ class MetricStore(Protocol):
         self,
         run_id: RunId,
         journal: str,
-        end_offset: int,
+        start: int,
+        end: int,
         batches: Sequence[MetricBatch],
         dropped: int = 0,
         rank: int = 0,
     ) -> None:
-        """Write the points, which `rank` logged, count the dropped and move the journal to `end_offset`, in one
-        transaction. Where the journal is that far already nothing is done: delivering twice is harmless.
-        Raises NotFound."""
+        """Write the points of bytes `start` to `end` of the journal, count the dropped and move the journal to `end`.
+
+        One transaction compares the stored offset with `start` and writes: a journal stored up to `end` or beyond
+        stays as it is, so delivering twice is harmless; any other difference raises Conflict with the stored end as
+        `facts["offset"]`. `rank` logged the points. Raises NotFound."""
 
     def offset(self, run_id: RunId, journal: str) -> int:
         """Up to which byte this journal has been stored; 0 when never seen."""

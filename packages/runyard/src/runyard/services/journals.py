@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,8 @@ from runyard.model.names import check_journal_name, journal_rank
 from runyard.model.runs import RunEvent, RunId, RunRecord
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore
+
+_TURNS = 64
 
 
 class Delivered(NamedTuple):
@@ -36,6 +39,7 @@ class Journals:
 
     def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock, heard: Heard = nobody) -> None:
         self._runs, self._metrics, self._clock, self._heard = runs, metrics, clock, heard
+        self._turns = [threading.Lock() for _ in range(_TURNS)]
 
     def offsets(self, run_id: RunId) -> dict[str, int]:
         self._runs.get(run_id)
@@ -45,23 +49,33 @@ class Journals:
         """Store lines that begin at byte `offset`; returns up to where the journal is stored. A gap is Conflict."""
         check_journal_name(journal, run_id)
         run = self._runs.get(run_id)
-        stored = self._metrics.offset(run_id, journal)
+        # Two deliveries of one journal at once would set its tags in any order.
+        with self._turns[hash(journal) % _TURNS]:
+            delivered = self._store(run_id, journal, offset, data)
+        if delivered.end > delivered.start:
+            self._heard(run, delivered)
+        return delivered.end
+
+    def _store(self, run_id: RunId, journal: str, offset: int, data: bytes) -> Delivered:
+        """Returns what was stored: an empty stretch where nothing of it is new."""
+        stored, rank = self._metrics.offset(run_id, journal), journal_rank(journal)
         if not 0 <= offset <= stored:
             raise Conflict(
                 f"Journal {journal!r} is stored up to byte {stored}; bytes from {offset} leave a gap.", offset=stored
             )
         fresh = data[stored - offset :]
         if not fresh:
-            return stored
+            return Delivered(journal, stored, stored, rank, ())
         if not fresh.endswith(b"\n"):
             raise InvalidArgument("A stretch of a journal ends at the end of a line.", hint="Send whole lines.")
         parsed = parse_journal(fresh)
         self._annotate(run_id, parsed)
-        delivered = Delivered(journal, stored, stored + len(fresh), journal_rank(journal), parsed.batches)
+        delivered = Delivered(journal, stored, stored + len(fresh), rank, parsed.batches)
         # After all else, since it moves the offset: after a crash before it all of this is delivered again.
-        self._metrics.append(run_id, journal, delivered.end, parsed.batches, parsed.dropped, rank=delivered.rank)
-        self._heard(run, delivered)
-        return delivered.end
+        self._metrics.append(
+            run_id, journal, delivered.start, delivered.end, parsed.batches, parsed.dropped, rank=delivered.rank
+        )
+        return delivered
 
     def _annotate(self, run_id: RunId, parsed: ParsedJournal) -> None:
         changes: dict[str, Any] = {}

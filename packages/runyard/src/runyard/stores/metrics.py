@@ -3,6 +3,7 @@ from itertools import groupby
 
 from sqlalchemy import Connection, select, update
 
+from runyard.errors import Conflict
 from runyard.model.metrics import MetricBatch, MetricKind, MetricSeries, MetricSummary
 from runyard.model.runs import RunId
 from runyard.stores.column_types import AnyRow
@@ -24,7 +25,8 @@ class SqlMetricStore:
         self,
         run_id: RunId,
         journal: str,
-        end_offset: int,
+        start: int,
+        end: int,
         batches: Sequence[MetricBatch],
         dropped: int = 0,
         rank: int = 0,
@@ -32,7 +34,7 @@ class SqlMetricStore:
         packed = packed_batches(batches, rank)
         with self._database.write() as connection:
             run = _locked_run(connection, run_id)
-            if not self._advance(connection, run.sequence, journal, end_offset):
+            if not self._advance(connection, run.sequence, journal, start, end):
                 return
             if dropped:
                 counted = {"dropped_points": runs.c.dropped_points + dropped}
@@ -84,14 +86,24 @@ class SqlMetricStore:
                     found[run_id].append(MetricSummary(name, MetricKind(kind), *numbers))
         return found
 
-    def _advance(self, connection: Connection, run: int, journal: str, end_offset: int) -> bool:
-        """Whether this batch is news; if so, the journal now stands at its end."""
+    def _advance(self, connection: Connection, run: int, journal: str, start: int, end: int) -> bool:
+        """Move the journal from `start` to `end`; False where it is that far already. Raises Conflict elsewhere.
+
+        The caller has locked the run, so no other delivery comes between the comparison and the points.
+        """
         of_journal = (journals.c.run == run, journals.c.journal == journal)
-        if (connection.execute(select(journals.c.offset).where(*of_journal)).scalar() or 0) >= end_offset:
+        stored = connection.execute(select(journals.c.offset).where(*of_journal)).scalar() or 0
+        if stored >= end:
             return False
-        row = {"run": run, "journal": journal, "offset": end_offset}
+        if stored != start:
+            raise Conflict(
+                f"Journal {journal!r} is stored up to byte {stored}; bytes {start} to {end} do not follow.",
+                hint=f"Send it from byte {stored}.",
+                offset=stored,
+            )
+        row = {"run": run, "journal": journal, "offset": end}
         upsert = self._database.insert(journals).values(row)
-        connection.execute(upsert.on_conflict_do_update(index_elements=["run", "journal"], set_={"offset": end_offset}))
+        connection.execute(upsert.on_conflict_do_update(index_elements=["run", "journal"], set_={"offset": end}))
         return True
 
 

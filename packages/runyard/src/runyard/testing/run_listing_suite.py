@@ -82,7 +82,7 @@ class RunListingSuite:
     def test_a_metric_orders_and_limits(self, store: RunStore, metrics: MetricStore) -> None:
         for number, accuracy in enumerate([0.5, 0.9, 0.7, 0.9]):
             store.create(a_run(f"r{number}", tags={"even": str(number % 2)}))
-            metrics.append(RunId(f"r{number}"), "j", 1, [scalars("accuracy", 0.1, accuracy)])
+            metrics.append(RunId(f"r{number}"), "j", 0, 1, [scalars("accuracy", 0.1, accuracy)])
         store.create(a_run("unmeasured"))
         best = RunQuery("vision", order_by_metric="accuracy", metric_above=0.5)
         assert _ids(store.list(best)) == ["r3", "r1", "r2"]
@@ -94,7 +94,7 @@ class RunListingSuite:
     def test_pages_by_metric_join_up(self, store: RunStore, metrics: MetricStore, descending: bool) -> None:
         for number, loss in enumerate([3, 1, 2, 2, 2]):
             store.create(a_run(f"r{number}"))
-            metrics.append(RunId(f"r{number}"), "j", 1, [scalars("loss", loss)])
+            metrics.append(RunId(f"r{number}"), "j", 0, 1, [scalars("loss", loss)])
         whole = _ids(store.list(RunQuery("vision", order_by_metric="loss", descending=descending)))
         paged: list[str] = []
         before = None

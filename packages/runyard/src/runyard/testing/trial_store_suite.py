@@ -189,7 +189,7 @@ class TrialStoreSuite:
     def test_a_run_of_somebody_else_is_no_trials(self, store: TrialStore, runs: RunStore, metrics: MetricStore) -> None:
         store.add([a_trial(0)])
         runs.create(a_run("HD_b_0", RunStatus.RUNNING))
-        metrics.append(RunId("HD_b_0"), "journal", 1, [scalars("loss", 1.0)])
+        metrics.append(RunId("HD_b_0"), "journal", 0, 1, [scalars("loss", 1.0)])
         [trial] = store.ranked([SWEEP], "loss", Goal.MAXIMIZE)
         assert (trial.status, trial.best) == (RunStatus.NOT_STARTED, None)
 
@@ -200,7 +200,7 @@ class TrialStoreSuite:
         logged.of(0, 1.0, name=name)
         logged.of(0, 5.0, name=name + "!")
         row = MetricBatch(name, MetricKind.ROW, [{"a": 3}], [None], [0.0])
-        metrics.append(RunId("HD_b_0"), "rows", 1, [row])
+        metrics.append(RunId("HD_b_0"), "rows", 0, 1, [row])
         assert [trial.best for trial in store.ranked([SWEEP], name, Goal.MAXIMIZE)] == [1.0]
 
     def test_trials_are_counted_by_the_status_of_their_runs(
@@ -231,7 +231,7 @@ class TrialStoreSuite:
         logged.of(0, 1.0, name="b")
         logged.of(1, 1.0, name="a")
         logged.of(9, 1.0, name="loss", sweep_id=EARLIER)
-        metrics.append(RunId("HD_b_0"), "rows", 1, [MetricBatch("loss", MetricKind.ROW, [{"a": 3}], [None], [0.0])])
+        metrics.append(RunId("HD_b_0"), "rows", 0, 1, [MetricBatch("loss", MetricKind.ROW, [{"a": 3}], [None], [0.0])])
         assert list(store.logged(SWEEP).items()) == [("loss", 3), ("a", 1), ("b", 1)]
         assert store.logged(RunId("nobody")) == {}
 
@@ -249,4 +249,4 @@ class Logged:
             self._store.add([trial])
             self._runs.create(a_run(trial.child_id, RunStatus.RUNNING, parent_id=sweep_id))
         end = self._offsets[trial.child_id] = self._offsets.get(trial.child_id, 0) + 1
-        self._metrics.append(trial.child_id, "journal", end, [scalars(name, *values)], rank=rank)
+        self._metrics.append(trial.child_id, "journal", end - 1, end, [scalars(name, *values)], rank=rank)
