@@ -9,11 +9,12 @@ from typing import BinaryIO
 
 from runyard.blobs.arrivals import Arrivals
 from runyard.blobs.disk import explained
-from runyard.errors import NotFound
+from runyard.errors import Conflict, NotFound
 from runyard.model.names import check_sha256
 
 _INCOMING = "incoming"
 _LOCK = "lock"
+_HOLD = "hold"
 _FILES_AT_ONCE = 256  # each holds a descriptor until all are written out
 _SHARD = re.compile(r"[0-9a-f]{2}")
 
@@ -69,8 +70,21 @@ class FileBlobStore:
         return path if path.exists() else None
 
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
-        """Also removes what a killed writer left behind. Blobs that `missing` or `put*` met lately count as touched."""
+        """Also removes what a killed writer left behind. Blobs that `missing` or `put*` met lately count as touched.
+
+        Raises Conflict while somebody is inside `all_kept`.
+        """
         limit = time.time() - older_than_seconds
+        with self._locked(_HOLD, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return self._delete_unused(used, limit)
+
+    @contextmanager
+    def all_kept(self) -> Iterator[None]:
+        """While inside, nobody deletes a blob; waits for a deletion that has begun."""
+        with self._locked(_HOLD, fcntl.LOCK_SH):
+            yield
+
+    def _delete_unused(self, used: set[str], limit: float) -> tuple[int, int]:
         count = freed = 0
         for shard in self._root.iterdir():
             if not _SHARD.fullmatch(shard.name) and shard.name != _INCOMING:
@@ -102,9 +116,19 @@ class FileBlobStore:
     @contextmanager
     def _keeping(self, *, exclusively: bool = False) -> Iterator[None]:
         """While anybody is inside, nobody is inside exclusively: a blob found here is not deleted a moment later."""
-        fd = os.open(self._root / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        with self._locked(_LOCK, fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def _locked(self, name: str, operation: int) -> Iterator[None]:
+        fd = os.open(self._root / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH)
+            try:
+                fcntl.flock(fd, operation)
+            except BlockingIOError:
+                raise Conflict(
+                    "A backup is being made, so no blob is deleted now.", hint="Try again when it has ended."
+                ) from None
             yield
         finally:
             os.close(fd)

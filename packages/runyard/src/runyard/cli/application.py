@@ -8,6 +8,7 @@ import typer
 
 from runyard.cli import (
     assets,
+    backups,
     compute,
     data,
     datastores,
@@ -68,6 +69,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.callback()(_options)
     commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve]
     commands += [deploy.deploy, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
+    commands += [backups.backup, backups.restore]
     for command in commands:
         app.command()(command)
     assets.models.command()(profiles.profile)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from runyard.errors import RunyardError
+from runyard.errors import Conflict, RunyardError
 from runyard.lifecycle.discovery import (
     boot_id,
     host_name,
@@ -93,6 +93,17 @@ def _service_lock(home: Path) -> Iterator[bool]:
                 continue
             yield True
             return
+
+
+@contextmanager
+def without_service(home: Path) -> Iterator[None]:
+    """No service of this home starts while inside. Raises Conflict while one runs."""
+    with (home / "service.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"The service of {home} is running.", hint="Stop it first: runyard down") from None
+        yield
 
 
 def _serve_alone(settings: Settings, keep: bool) -> None:

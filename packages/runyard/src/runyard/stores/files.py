@@ -1,21 +1,19 @@
-import re
 from collections.abc import Sequence
 from dataclasses import astuple
 
-from sqlalchemy import bindparam, func, select, type_coerce
-from sqlalchemy.types import Text
+from sqlalchemy import bindparam, func, select
 
 from runyard.errors import NotFound
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.runs import RunId
+from runyard.stores.blob_references import named_blobs
 from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.run_rows import run_key
-from runyard.stores.schema import assets, run_files, snapshots
+from runyard.stores.schema import run_files, snapshots
 
 _ENTRY = run_files.c["path", "sha256", "size", "mode"]
 _SNAPSHOT = select(snapshots).where(snapshots.c.id == bindparam("snapshot_id"))
-_SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 class SqlFileStore:
@@ -63,11 +61,7 @@ class SqlFileStore:
 
     def used_blobs(self) -> set[str]:
         with self._database.read() as connection:
-            used = set(connection.execute(select(run_files.c.sha256).distinct()).scalars())
-            for column in (snapshots.c.entries, assets.c.body):
-                for text in connection.execute(select(type_coerce(column, Text))).scalars():
-                    used.update(_SHA256.findall(text))
-        return used
+            return named_blobs(connection)
 
 
 def _file_row(run: int, entry: FileEntry) -> dict[str, str | int]:

@@ -1,0 +1,202 @@
+"""Bringing a home back from a backup."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy import inspect
+
+from runyard.backup.folder import POSTGRESQL, BackupFolder, KeptFile, Manifest
+from runyard.backup.taking import DATABASE_FILE, FILES_AT_ONCE, Report
+from runyard.blobs.copying import copy_large
+from runyard.blobs.disk import explained, sync_folder
+from runyard.blobs.files import FileBlobStore
+from runyard.errors import Conflict, InvalidArgument, RunyardError
+from runyard.stores.database import open_database
+from runyard.stores.database_copy import load_postgres
+from runyard.stores.schema import metadata
+
+RESTORING = "restoring"
+"""A file of a home whose restore has not ended: what lies there is not whole."""
+_MADE_BY_ANY_START = frozenset(
+    {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found"}
+)
+
+
+@dataclass(frozen=True)
+class Restored:
+    name: str
+    taken_at: str
+    home: str
+    blobs: int
+    files: int
+    moved_aside: str
+    """The folder that what the home held before lies in now; empty where it held nothing."""
+    notes: tuple[str, ...]
+
+
+def restore_backup(
+    folder: BackupFolder, home: Path, database_url: str, report: Report, *, name: str | None, replace: bool
+) -> Restored:
+    """Bring a home back from one snapshot. The caller holds the home's service lock.
+
+    With `replace`, what the home holds is moved aside first; nothing is deleted. Raises Conflict for a home or a
+    PostgreSQL database that is not empty, RunyardError for a backup that is damaged. A restore that was killed is
+    begun again by the next one; until then the home is refused by the service.
+    """
+    folder.require()
+    manifest = folder.manifest(name)
+    database = folder.checked_part(manifest, manifest.database)
+    _check_database(manifest, database_url)
+    moved = "" if (home / RESTORING).exists() else _make_room(home, replace)
+    with explained(home):
+        (home / RESTORING).write_text(f"{folder.root} {manifest.name}\n")
+        _Restore(folder, manifest, home, report).fill()
+        report("database", 0, 0)
+        if database_url:
+            load_postgres(database_url, database)
+        else:
+            _copy_database(database, home / DATABASE_FILE)
+        sync_folder(home)
+        (home / RESTORING).unlink()
+        sync_folder(home)
+    return Restored(
+        manifest.name,
+        manifest.taken_at,
+        str(home),
+        manifest.blobs.count,
+        manifest.files.count,
+        moved,
+        manifest.notes,
+    )
+
+
+def move_aside(home: Path, names: Iterator[str], why: str) -> str:
+    """Move parts of a home into a new folder `WHY-TIME` of it; returns the folder, or "" where nothing was there."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    aside = home / f"{why}-{stamp}"
+    moved = False
+    for name in names:
+        aside.mkdir(mode=0o700, exist_ok=True)
+        os.rename(home / name, aside / name)
+        moved = True
+    sync_folder(home)
+    return str(aside) if moved else ""
+
+
+class _Restore:
+    def __init__(self, folder: BackupFolder, manifest: Manifest, home: Path, report: Report) -> None:
+        self._folder, self._manifest, self._home, self._report = folder, manifest, home, report
+        self._source, self._target = folder.blobs, FileBlobStore(home / "blobs")
+
+    def fill(self) -> None:
+        self._fill_blobs()
+        folders: set[Path] = set()
+        for done, file in enumerate(self._folder.kept_files(self._manifest)):
+            if done % FILES_AT_ONCE == 0:
+                self._report("files", done, self._manifest.files.count)
+            folders.add(self._put(file).parent)
+        for folder in folders:
+            sync_folder(folder)
+
+    def _fill_blobs(self) -> None:
+        names = self._folder.blob_names(self._manifest)
+        done = 0
+        while some := list(islice(names, FILES_AT_ONCE)):
+            self._report("blobs", done, self._manifest.blobs.count)
+            wanted = self._target.missing(some)
+            stored = self._target.put_files([self._path(sha256) for sha256 in wanted])
+            for sha256, (found, _) in zip(wanted, stored, strict=True):
+                if found != sha256:
+                    raise self._damaged(f"the blob {sha256}", "altered")
+            done += len(some)
+
+    def _put(self, file: KeptFile) -> Path:
+        target = self._home / _inner(file.path)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.restoring"[-250:])
+        beside.unlink(missing_ok=True)
+        source = os.open(self._path(file.sha256), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            new = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                sha256, _ = copy_large(source, new)
+                if sha256 != file.sha256:
+                    raise self._damaged(file.path, "altered")
+                os.fchmod(new, file.mode & 0o777)
+                os.utime(new, ns=(file.mtime_ns, file.mtime_ns))
+                os.fdatasync(new)
+            finally:
+                os.close(new)
+        finally:
+            os.close(source)
+        os.rename(beside, target)
+        return target
+
+    def _path(self, sha256: str) -> Path:
+        found = self._source.local_path(sha256)
+        if found is None:
+            raise self._damaged(f"the blob {sha256}", "missing")
+        return found
+
+    def _damaged(self, what: str, how: str) -> RunyardError:
+        return RunyardError(
+            f"{what} is {how} in backup {self._manifest.name!r}.",
+            hint="The home is not whole. Restore another backup into it: `runyard restore FOLDER --snapshot NAME`.",
+        )
+
+
+def _check_database(manifest: Manifest, database_url: str) -> None:
+    if bool(database_url) != (manifest.database_kind == POSTGRESQL):
+        hint = (
+            "Set RUNYARD_DATABASE_URL to an empty PostgreSQL database."
+            if manifest.database_kind == POSTGRESQL
+            else "Unset RUNYARD_DATABASE_URL: it comes back as SQLite in the home."
+        )
+        raise InvalidArgument(f"Backup {manifest.name!r} is of a {manifest.database_kind} database.", hint=hint)
+    if database_url:
+        database = open_database(database_url)
+        try:
+            there = set(inspect(database.engine).get_table_names()) & set(metadata.tables)
+        finally:
+            database.close()
+        if there:
+            raise Conflict(
+                f"The database of RUNYARD_DATABASE_URL is not empty: it has {', '.join(sorted(there)[:3])} and more.",
+                hint="Create an empty one and name it there. A restore never overwrites tables.",
+            )
+
+
+def _make_room(home: Path, replace: bool) -> str:
+    held = sorted(entry.name for entry in os.scandir(home) if entry.name not in _MADE_BY_ANY_START)
+    if held and not replace:
+        raise Conflict(
+            f"The home {str(home)!r} is not empty: it has {', '.join(held[:4])}{' ...' if len(held) > 4 else ''}.",
+            hint="Set RUNYARD_HOME to a new folder, or give --replace, which moves what is there aside.",
+        )
+    return move_aside(home, iter(held), "replaced")
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """The log files of a former database must go first: SQLite would apply them to this one."""
+    for name in ("-wal", "-shm", "-journal"):
+        target.with_name(target.name + name).unlink(missing_ok=True)
+    beside = target.with_name(f"{target.name}.restoring")
+    beside.unlink(missing_ok=True)
+    with source.open("rb") as opened:
+        new = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            copy_large(opened.fileno(), new)
+            os.fsync(new)
+        finally:
+            os.close(new)
+    os.rename(beside, target)
+
+
+def _inner(path: str) -> str:
+    if path.startswith("/") or "\0" in path or {"", ".", ".."} & set(path.split("/")):
+        raise RunyardError(f"The backup lists a file {path!r}, which would lie outside of the home.")
+    return path

@@ -1,0 +1,113 @@
+"""Backups of this machine's home. These commands work on its files, whether the service runs or not."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runyard.cli.connection import home
+from runyard.cli.output import Format, FormatOption, print_fields, print_json
+from runyard.cli.progress import Progress
+from runyard.cli.wording import size_in_words
+
+if TYPE_CHECKING:
+    from runyard.settings import Settings
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder that backups lie in.")]
+
+
+def backup(
+    folder: FolderArgument,
+    data: Annotated[
+        bool, typer.Option("--data/--no-data", help="With the files of the workspaces' own datastores.")
+    ] = True,
+    keep: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Then remove all but the newest N backups.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Add a backup of this machine's home to a folder. The service may run and be used meanwhile.
+
+    It holds the database, the keys, logs, every file of runs, models and snapshots, and the data of the workspaces'
+    own datastores. A second backup into the same folder copies what is new. The folder holds secrets: guard it as you
+    guard the home.
+
+    Example: runyard backup /mnt/backups/runyard --keep 14
+    """
+    from runyard.backup.folder import BackupFolder
+    from runyard.backup.taking import Source, take_backup
+
+    settings = _settings()
+    source = Source(settings.home, settings.database_url, has_data_here=settings.operator_store is None)
+    with Progress(quiet=output is Format.JSON) as progress:
+        taken = take_backup(source, BackupFolder(folder.absolute()), progress.show, with_data=data, keep=keep)
+    notes = list(taken.notes)
+    if data and not source.has_data_here:
+        notes.append("The workspaces' datastores lie where RUNYARD_DATASTORES says, and are not in this backup.")
+    if output is Format.JSON:
+        print_json({**asdict(taken), "notes": notes})
+        return
+    print_fields(
+        {
+            "backup": taken.name,
+            "folder": taken.folder,
+            "database": size_in_words(taken.database_bytes),
+            "blobs": f"{taken.blobs} ({taken.new_blobs} new, {size_in_words(taken.new_blob_bytes)})",
+            "files": f"{taken.files} ({taken.new_files} new)",
+            "removed": f"{taken.removed_snapshots} older backups" if taken.removed_snapshots else "",
+        }
+    )
+    _print_notes(notes)
+
+
+def restore(
+    folder: FolderArgument,
+    snapshot: Annotated[str | None, typer.Option(metavar="NAME", help="Which backup; else the newest.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move what the home holds aside first, into a folder of the home.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Bring this machine's home back from a backup alone. The service must not run.
+
+    The home is RUNYARD_HOME, else ~/.runyard, and must be empty. A backup of a PostgreSQL database goes into the empty
+    database that RUNYARD_DATABASE_URL names.
+    """
+    from runyard.backup.folder import BackupFolder
+    from runyard.backup.restoring import restore_backup
+    from runyard.lifecycle.home import prepare_home
+    from runyard.lifecycle.serving import without_service
+
+    settings = _settings()
+    backups = BackupFolder(folder.absolute())
+    backups.require()
+    prepare_home(settings.home)
+    with without_service(settings.home), Progress(quiet=output is Format.JSON) as progress:
+        restored = restore_backup(
+            backups, settings.home, settings.database_url, progress.show, name=snapshot, replace=replace
+        )
+    if output is Format.JSON:
+        print_json(asdict(restored))
+        return
+    print_fields(
+        {
+            "restored": f"{restored.name}, taken at {restored.taken_at}",
+            "home": restored.home,
+            "blobs": str(restored.blobs),
+            "files": str(restored.files),
+            "moved aside": restored.moved_aside,
+        }
+    )
+    _print_notes(list(restored.notes))
+
+
+def _settings() -> "Settings":
+    from runyard.settings import read_settings
+
+    return read_settings(home=home())
+
+
+def _print_notes(notes: list[str]) -> None:
+    for note in notes:
+        typer.echo(f"Note: {note}", err=True)

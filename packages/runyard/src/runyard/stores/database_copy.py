@@ -1,0 +1,121 @@
+"""Copies of a whole database: SQLite by its online backup, PostgreSQL by pg_dump."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, make_url
+
+from runyard.errors import RunyardError, StorageFull
+
+_BUSY_SECONDS = 30
+_CLIENT_HINT = "Debian: apt-get install postgresql-client"
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy a database as it is at one moment, to a single file, synced. Writers of the source do not wait.
+
+    Raises StorageFull, and RunyardError for a source that is damaged.
+    """
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        # In one step: further steps begin anew whenever another process has written in between.
+        with (
+            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=rw", uri=True, timeout=_BUSY_SECONDS)) as opened,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            opened.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        target.unlink(missing_ok=True)
+        raise explained_failure(source, error) from error
+    sync_file(target)
+
+
+def sqlite_faults(file: Path) -> list[str]:
+    """What SQLite's own check finds wrong with a database; empty for a sound one."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, timeout=_BUSY_SECONDS)) as opened:
+            found = [str(row[0]) for row in opened.execute("PRAGMA integrity_check")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def explained_failure(file: Path, error: sqlite3.Error) -> RunyardError:
+    if "is full" in str(error):
+        return StorageFull(f"{str(file)!r} could not be copied: {error}.", hint="Free disk space and try again.")
+    return RunyardError(f"The database {str(file)!r} could not be copied: {error}.", hint="Run: runyard check")
+
+
+def dump_postgres(url: str, target: Path, *, snapshot: str = "") -> None:
+    """Write a dump in pg_dump's custom format; of an exported `snapshot` where one is given.
+
+    Raises RunyardError where pg_dump is missing, or older than the server.
+    """
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--file={target}"]
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    try:
+        _run_client("pg_dump", url, [*options, *([f"--snapshot={snapshot}"] if snapshot else [])])
+    except RunyardError:
+        target.unlink(missing_ok=True)
+        raise
+    sync_file(target)
+
+
+def load_postgres(url: str, dump: Path) -> None:
+    """Fill an empty database from a dump, all of it or nothing."""
+    _run_client(
+        "pg_restore", url, ["--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction", str(dump)]
+    )
+
+
+def sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _run_client(program: str, url: str, options: Sequence[str]) -> None:
+    found = shutil.which(program)
+    if found is None:
+        raise RunyardError(
+            f"A PostgreSQL database needs the program {program!r}, which is not on PATH.", hint=_CLIENT_HINT
+        )
+    address = make_url(url)
+    # The password goes by a variable: every user of the machine can read a command line.
+    variables = {**os.environ, **({"PGPASSWORD": str(address.password)} if address.password else {})}
+    command = [found, f"--dbname={_for_libpq(address)}", "--no-password", *options]
+    done = subprocess.run(
+        command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode != 0:
+        raise _client_failure(program, done.stderr)
+
+
+def _client_failure(program: str, said: str) -> RunyardError:
+    lines = [line.removeprefix(f"{program}: ").strip() for line in said.splitlines() if line.strip()]
+    if any("server version mismatch" in line for line in lines):
+        versions = next((line for line in lines if "server version:" in line), lines[-1])
+        return RunyardError(
+            f"{program} is older than the PostgreSQL server ({versions.removeprefix('detail: ')}).",
+            hint="Install the client programs of the server's version and put them first on PATH.",
+        )
+    if any("No space left" in line for line in lines):
+        return StorageFull(f"{program} failed: the disk is full.", hint="Free disk space and try again.")
+    return RunyardError(f"{program} failed: {' '.join(lines[:3]) or 'it said nothing'}.")
+
+
+def _for_libpq(url: URL) -> str:
+    """The address without its password, as PostgreSQL's own programs take it."""
+    plain = url.set(drivername="postgresql")
+    return URL.create(
+        plain.drivername, plain.username, None, plain.host, plain.port, plain.database, plain.query
+    ).render_as_string(hide_password=False)

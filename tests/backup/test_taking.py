@@ -1,0 +1,277 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from runyard.backup.folder import BackupFolder
+from runyard.backup.restoring import RESTORING, restore_backup
+from runyard.backup.taking import Source, take_backup
+from runyard.blobs.files import FileBlobStore
+from runyard.blobs.logs import FileLogStore
+from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
+from runyard.model.files import FileEntry
+from runyard.model.runs import RunId
+from runyard.stores.sql import Stores, open_stores
+from runyard.testing.records import a_run, scalars
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from runyard.backup.folder import BackupFolder
+from runyard.backup.taking import Source, take_backup
+
+def report(what, done, total):
+    if what == sys.argv[3] and done == int(sys.argv[4]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+take_backup(Source(Path(sys.argv[1]), ""), BackupFolder(Path(sys.argv[2])), report)
+"""
+
+
+class Home:
+    """A home without a service: its stores, and runs with files and logs."""
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(mode=0o700)
+        self.path = path
+        self.stores: Stores = open_stores(f"sqlite:///{path}/runyard.db")
+        self.blobs, self.logs = FileBlobStore(path / "blobs"), FileLogStore(path / "logs")
+        (path / "token").write_text("the token")
+        (path / "secrets.key").write_text("the key")
+
+    def add_run(self, run_id: str, files: int = 3) -> None:
+        self.stores.runs.create(a_run(run_id))
+        texts = {f"outputs/{n}": f"{run_id} {n}".encode() for n in range(files)}
+        folder = self.path.parent / f"of-{run_id}"
+        folder.mkdir()
+        paths = []
+        for name, text in texts.items():
+            paths.append(folder / Path(name).name)
+            paths[-1].write_bytes(text)
+        stored = self.blobs.put_files(paths)
+        self.stores.files.put(
+            RunId(run_id), [FileEntry(name, sha, size) for name, (sha, size) in zip(texts, stored, strict=True)]
+        )
+        self.logs.append(run_id, "logs/out.txt", 0, b"a line\n")
+
+    def texts(self, run_id: str) -> list[bytes]:
+        return [self.blobs.open(entry.sha256).read() for entry in self.stores.files.list(RunId(run_id))]
+
+
+@pytest.fixture
+def home(tmp_path):
+    made = Home(tmp_path / "home")
+    yield made
+    made.stores.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return BackupFolder(tmp_path / "backups")
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    pass
+
+
+def take(home: Home, folder: BackupFolder, **options):
+    return take_backup(Source(home.path, ""), folder, options.pop("report", quiet), **options)
+
+
+def restored(folder: BackupFolder, path: Path, **options) -> Home:
+    path.mkdir(exist_ok=True)
+    restore_backup(folder, path, "", quiet, **{"name": None, "replace": False, **options})
+    found = Home.__new__(Home)
+    found.path, found.stores = path, open_stores(f"sqlite:///{path}/runyard.db")
+    found.blobs, found.logs = FileBlobStore(path / "blobs"), FileLogStore(path / "logs")
+    return found
+
+
+def test_only_new_blobs_and_files_are_copied_and_older_backups_can_be_restored(home, folder, tmp_path):
+    home.add_run("r1")
+    first = take(home, folder)
+    assert (first.blobs, first.new_blobs, first.new_files) == (3, 3, 3)
+    home.add_run("r2")
+    second = take(home, folder)
+    assert (second.blobs, second.new_blobs, second.new_files) == (6, 3, 1)
+    old = restored(folder, tmp_path / "old", name=first.name)
+    assert [run.id for run in old.stores.runs.unfinished()] == ["r1"]
+    new = restored(folder, tmp_path / "new")
+    assert new.texts("r1") + new.texts("r2") == home.texts("r1") + home.texts("r2")
+    assert new.logs.read("r2", "logs/out.txt") == b"a line\n"
+    assert (tmp_path / "new" / "secrets.key").read_text() == "the key"
+    old.stores.close()
+    new.stores.close()
+
+
+def test_the_folder_is_for_its_owner_alone(home, folder):
+    take(home, folder)
+    assert folder.root.stat().st_mode & 0o777 == 0o700
+    assert folder.path(folder.names()[0]).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(("what", "done"), [("database", 0), ("blobs", 0), ("blobs", 3), ("files", 0)])
+def test_a_killed_backup_leaves_the_former_one_and_the_next_is_whole(home, folder, tmp_path, what, done):
+    home.add_run("r1")
+    former = take(home, folder)
+    home.add_run("r2", files=0)
+    command = [sys.executable, "-c", KILLED, str(home.path), str(folder.root), what, str(done)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert folder.names() == [former.name]
+    back = restored(folder, tmp_path / "back")
+    assert back.texts("r1") == home.texts("r1")
+    back.stores.close()
+    take(home, folder)
+    assert len(folder.names()) == 2
+    assert [p.name for p in (folder.root / "snapshots").iterdir() if p.name.startswith(".")] == []
+
+
+def test_what_is_collected_during_a_backup_is_in_it_all_the_same(home, folder, tmp_path):
+    home.add_run("r1")
+    refused = []
+
+    def collect(what: str, done: int, total: int) -> None:
+        if what == "blobs" and done == 0:
+            with home.stores.database.write() as connection:
+                connection.exec_driver_sql("DELETE FROM runs")
+            try:
+                home.blobs.delete_unused(set(), 0)
+            except Conflict as error:
+                refused.append(error.problem)
+
+    taken = take(home, folder, report=collect)
+    assert refused == ["A backup is being made, so no blob is deleted now."]
+    assert taken.new_blobs == 3
+    back = restored(folder, tmp_path / "back")
+    assert len(back.texts("r1")) == 3
+    back.stores.close()
+
+
+def test_a_backup_under_writes_is_of_one_moment(home, folder, tmp_path):
+    """Every run of the copy has the metric that was stored after it, but for the very last."""
+    written, stop = 0, threading.Event()
+
+    def write() -> None:
+        nonlocal written
+        while not stop.is_set():
+            run = home.stores.runs.create(a_run(f"w{written}"))
+            home.stores.metrics.append(run.id, "j", 1, [scalars("loss", float(written))])
+            written += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        take(home, folder)
+        take(home, folder)
+    finally:
+        stop.set()
+        writer.join()
+    back = restored(folder, tmp_path / "back")
+    ids = [run.id for run in back.stores.runs.unfinished()]
+    assert ids == [f"w{n}" for n in range(len(ids))]
+    series = back.stores.metrics.series_of(ids)
+    assert [series[run_id][0].values for run_id in ids[:-1]] == [[float(n)] for n in range(len(ids) - 1)]
+    back.stores.close()
+
+
+def test_a_file_that_is_missing_or_altered_is_named_and_the_rest_is_kept(home, folder):
+    home.add_run("r1")
+    gone, altered, _ = home.stores.files.list(RunId("r1"))
+    home.blobs.local_path(gone.sha256).unlink()
+    path = home.blobs.local_path(altered.sha256)
+    path.chmod(0o644)
+    path.write_bytes(b"other")
+    taken = take(home, folder)
+    assert taken.blobs == 1
+    assert "2 files are missing or damaged" in taken.notes[0]
+    assert "'outputs/0' of run r1" in taken.notes[0]
+
+
+def test_only_the_newest_are_kept_when_asked(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    for run in home.stores.runs.unfinished():
+        with home.stores.database.write() as connection:
+            connection.exec_driver_sql(f"DELETE FROM runs WHERE id = '{run.id}'")
+    home.add_run("r2")
+    assert take(home, folder, keep=1).removed_snapshots == 1
+    assert len(folder.names()) == 1
+    kept = restored(folder, tmp_path / "back")
+    assert kept.texts("r2") == home.texts("r2")
+    assert len(list((folder.root / "blobs").glob("??/*"))) <= 6
+    kept.stores.close()
+
+
+def test_a_place_that_cannot_be_right_is_refused(home, folder, tmp_path):
+    with pytest.raises(InvalidArgument, match="lie within one another"):
+        take(home, BackupFolder(home.path / "backups"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InvalidArgument, match="holds no backups"):
+        take(home, BackupFolder(tmp_path / "mine"))
+    with pytest.raises(NotFound, match="has no database"):
+        take_backup(Source(tmp_path / "mine", ""), folder, quiet)
+    with pytest.raises(NotFound, match="no folder of backups"):
+        restored(BackupFolder(tmp_path / "mine"), tmp_path / "new")
+    take(home, folder)
+    with folder.locked(), pytest.raises(Conflict, match="Another backup"):
+        take(home, folder)
+    with pytest.raises(NotFound, match="no backup 'x'"):
+        restored(folder, tmp_path / "new", name="x")
+
+
+def test_a_damaged_database_is_not_taken_for_a_good_one(home, folder):
+    home.add_run("r1")
+    good = take(home, folder)
+    home.stores.close()
+    with open(home.path / "runyard.db", "r+b") as file:
+        for page in range(4, 30):
+            file.seek(page * 4096)
+            file.write(os.urandom(4096))
+    with pytest.raises(RunyardError, match="runyard check"):
+        take(home, folder)
+    assert folder.names() == [good.name]
+
+
+def test_a_home_that_holds_something_is_not_overwritten(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "runyard.db").write_bytes(b"mine")
+    with pytest.raises(Conflict, match="is not empty: it has runyard"):
+        restored(folder, other)
+    back = restored(folder, other, replace=True)
+    [aside] = other.glob("replaced-*")
+    assert (aside / "runyard.db").read_bytes() == b"mine"
+    assert back.texts("r1") == home.texts("r1")
+    back.stores.close()
+
+
+def test_a_damaged_backup_is_refused_and_a_cut_restore_can_be_repeated(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    entry = home.stores.files.list(RunId("r1"))[0]
+    path = folder.blobs.local_path(entry.sha256)
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(b"other")
+    with pytest.raises(RunyardError, match=f"{entry.sha256} is altered in backup"):
+        restored(folder, tmp_path / "new")
+    assert (tmp_path / "new" / RESTORING).exists()
+    path.write_bytes(content)
+    back = restored(folder, tmp_path / "new")
+    assert back.texts("r1") == home.texts("r1")
+    assert not (tmp_path / "new" / RESTORING).exists()
+    back.stores.close()
+    listed = folder.path(folder.names()[0]) / "files.jsonl"
+    listed.write_text(json.dumps(["../../outside", entry.sha256, 1, 0o644, 0]) + "\n")
+    with pytest.raises(RunyardError, match=r"files.jsonl of backup .* is damaged"):
+        restored(folder, tmp_path / "third")
+    shutil.rmtree(tmp_path / "third")

@@ -1,0 +1,73 @@
+"""From a backup alone everything comes back."""
+
+import pytest
+from sqlalchemy import text
+
+from runyard.stores.database import open_database
+from runyard.stores.schema import metadata
+from tests.conformance.conftest import postgres_url
+
+__all__ = ["postgres_url"]
+
+
+def test_a_lost_home_comes_back_whole_from_its_backup(yard):
+    yard.fill()
+    before = yard.described()
+    assert len(before["runs"]) == 1
+    assert len(before["model"][2]) == 14
+    first = yard.must("backup", yard.folder / "backups")
+    assert first["new_blobs"] == first["blobs"] > 15
+    assert first["notes"] == []
+    second = yard.must("backup", yard.folder / "backups")
+    assert (second["new_blobs"], second["blobs"]) == (0, first["blobs"])
+    yard.lose_home()
+    restored = yard.must("restore", yard.folder / "backups")
+    assert restored["name"] == second["name"]
+    assert yard.described() == before
+
+
+@pytest.mark.servers
+def test_a_lost_home_and_database_of_postgresql_come_back(yard, postgres_url):
+    yard.variables["RUNYARD_DATABASE_URL"] = postgres_url
+    _drop_all(postgres_url)
+    yard.fill()
+    before = yard.described()
+    yard.must("backup", yard.folder / "backups")
+    yard.lose_home()
+    refused = yard("restore", yard.folder / "backups")
+    assert refused.returncode == 1
+    assert "not empty" in refused.stderr
+    _drop_all(postgres_url)
+    yard.must("restore", yard.folder / "backups")
+    assert yard.described() == before
+    yard.lose_home()
+    _drop_all(postgres_url)
+
+
+@pytest.mark.servers
+def test_a_pg_dump_that_is_missing_or_too_old_is_said(yard, postgres_url):
+    yard.variables["RUNYARD_DATABASE_URL"] = postgres_url
+    tools = yard.folder / "tools"
+    tools.mkdir()
+    missing = yard("backup", yard.folder / "backups", env={**yard.variables, "PATH": str(tools)})
+    assert missing.returncode == 1
+    assert "'pg_dump', which is not on PATH" in missing.stderr
+    old = tools / "pg_dump"
+    old.write_text(
+        "#!/bin/sh\n"
+        "echo 'pg_dump: error: aborting because of server version mismatch' >&2\n"
+        "echo 'pg_dump: detail: server version: 17.1; pg_dump version: 13.2' >&2\n"
+        "exit 1\n"
+    )
+    old.chmod(0o755)
+    too_old = yard("backup", yard.folder / "backups", env={**yard.variables, "PATH": f"{tools}:/usr/bin:/bin"})
+    assert "pg_dump is older than the PostgreSQL server (server version: 17.1; pg_dump version: 13.2)" in too_old.stderr
+    assert [p for p in (yard.folder / "backups" / "snapshots").iterdir() if p.name[0] != "."] == []
+
+
+def _drop_all(url: str) -> None:
+    database = open_database(url)
+    with database.write() as connection:
+        metadata.drop_all(connection)
+        connection.execute(text("DROP TABLE IF EXISTS alembic_version"))
+    database.close()
