@@ -2,6 +2,8 @@
 
 import os
 
+from runyard_sdk.errors import InvalidArgument
+
 _SMALL = 1 << 20
 _PACK_BYTES = 8 << 20
 
@@ -11,8 +13,9 @@ def send_files(client, paths):
     paths = [os.path.abspath(path) for path in paths]
     if not paths:
         return []
-    if client.shares_files:
-        return client.post_again("/blobs/adopt", {"paths": paths})["entries"]
+    adopted = _adopted(client, paths)
+    if adopted is not None:
+        return adopted
     entries = [hashed(path) for path in paths]
     missing = set(client.post_again("/blobs/missing", {"sha256": sorted({e[0] for e in entries})})["missing"])
     send_missing(client, {entry[0]: path for entry, path in zip(entries, paths) if entry[0] in missing})
@@ -23,8 +26,7 @@ def send_missing(client, path_by_hash):
     """Send these contents whatever the service has: `{sha256: path}`. Repeats safely."""
     if not path_by_hash:
         return
-    if client.shares_files:
-        client.post_again("/blobs/adopt", {"paths": sorted(set(path_by_hash.values()))})
+    if _adopted(client, sorted(set(path_by_hash.values()))) is not None:
         return
     pack, size = [], 0
     for sha256, path in sorted(path_by_hash.items()):
@@ -41,6 +43,19 @@ def send_missing(client, path_by_hash):
             pack, size = [], 0
     if pack:
         client.post_bytes("/blobs/pack", b"".join(pack))
+
+
+def _adopted(client, paths):
+    """`[[sha256, size], ...]` of files that the service took by their paths; None where their bytes must be sent: it
+    does not see them, or takes none from there for a script."""
+    if not client.shares_files:
+        return None
+    try:
+        return client.post_again("/blobs/adopt", {"paths": paths})["entries"]
+    except InvalidArgument:
+        if "RUNYARD_ATTEMPT" not in os.environ:
+            raise
+        return None
 
 
 def hashed(path):

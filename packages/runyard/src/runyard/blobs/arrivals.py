@@ -12,6 +12,7 @@ from runyard.blobs.copying import SMALL_BYTES, copy_large, hash_of, start_writin
 from runyard.blobs.disk import sync_folder, write_all
 from runyard.blobs.sources import opened_source
 from runyard.errors import InvalidArgument
+from runyard.model.files import Within
 
 _READ_ONLY = 0o444
 _FEW = 4
@@ -40,10 +41,10 @@ class Arrivals:
         for fd, name in list(self._unfinished):
             self._abandon(fd, name)
 
-    def add_file(self, path: Path, *, is_final: bool = False) -> tuple[str, int]:
+    def add_file(self, path: Path, *, is_final: bool = False, within: Within | None = None) -> tuple[str, int]:
         """sha256 and size of the file; what lies here already is not written again."""
-        with opened_source(path) as (source, _):
-            if is_final and (linked := self._linked(path, source)) is not None:
+        with opened_source(path, within) as (source, _):
+            if is_final and (linked := self._linked(source)) is not None:
                 return self._add_whole(*linked, hash_of(linked[0]))
             data = os.pread(source, SMALL_BYTES + 1, 0)
             if len(data) > SMALL_BYTES:
@@ -103,13 +104,14 @@ class Arrivals:
             self._keep(sha256, fd, name)
         return sha256, size
 
-    def _linked(self, path: Path, source: int) -> tuple[int, str] | None:
+    def _linked(self, source: int) -> tuple[int, str] | None:
         """A second name for the opened file, or None where there can be none or another name leads to it already."""
         if os.fstat(source).st_nlink != 1:
             return None
         name = f"{self._incoming}/{secrets.token_hex(16)}"
         try:
-            os.link(path, name, follow_symlinks=False)
+            # The open file, whatever its path leads to by now. Only with a folder given does Python follow the link.
+            os.link(f"/proc/self/fd/{source}", name, src_dir_fd=source, follow_symlinks=True)
         except OSError:
             return None  # another file system, or one without links: it is copied
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

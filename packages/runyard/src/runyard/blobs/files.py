@@ -10,6 +10,7 @@ from typing import BinaryIO
 from runyard.blobs.arrivals import Arrivals
 from runyard.blobs.disk import explained
 from runyard.errors import Conflict, NotFound
+from runyard.model.files import Within
 from runyard.model.names import check_sha256
 
 _INCOMING = "incoming"
@@ -48,12 +49,15 @@ class FileBlobStore:
                     arrivals.write_out()
             arrivals.settle()
 
-    def put_files(self, paths: Sequence[Path], *, are_final: bool = False) -> list[tuple[str, int]]:
+    def put_files(
+        self, paths: Sequence[Path], *, are_final: bool = False, within: Within | None = None
+    ) -> list[tuple[str, int]]:
         stored: list[tuple[str, int]] = []
         with self._arrivals() as arrivals:
             for start in range(0, len(paths), _FILES_AT_ONCE):
                 stored += [
-                    arrivals.add_file(path, is_final=are_final) for path in paths[start : start + _FILES_AT_ONCE]
+                    arrivals.add_file(path, is_final=are_final, within=within)
+                    for path in paths[start : start + _FILES_AT_ONCE]
                 ]
                 arrivals.write_out()
             arrivals.settle()

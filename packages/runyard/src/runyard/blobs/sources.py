@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, NotFound
+from runyard.model.files import Within
 
 # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @contextmanager
-def opened_source(path: Path) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file of a user, open for reading, and its facts. Links, FIFOs, sockets and devices are refused."""
+def opened_source(path: Path, within: Within | None = None) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file of a user, open for reading, and its facts. Links, FIFOs, sockets and devices are refused, and
+    what does not lie `within`."""
     try:
         fd = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:
@@ -22,9 +24,22 @@ def opened_source(path: Path) -> Iterator[tuple[int, os.stat_result]]:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
             raise _not_regular(path)
+        if within is not None:
+            _check_place(fd, path, facts, within)
         yield fd, facts
     finally:
         os.close(fd)
+
+
+def _check_place(fd: int, path: Path, facts: os.stat_result, within: Within) -> None:
+    """Asks the kernel where the open file lies: the path may lead elsewhere a moment later."""
+    place = os.readlink(f"/proc/self/fd/{fd}")
+    if not any(place.startswith(f"{folder}/") for folder in within.folders):
+        raise InvalidArgument(
+            f"{str(path)!r} leads out of the folders that files are taken from.", hint="Send the file itself."
+        )
+    if within.refuses_hard_links and facts.st_nlink > 1:
+        raise InvalidArgument(f"{str(path)!r} has hard links.", hint="Send the file itself.")
 
 
 def _refusal(path: Path, error: OSError | ValueError) -> NotFound | InvalidArgument:

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,13 @@ class Snapshot:
     id: str
     entries: tuple[FileEntry, ...]
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class Within:
+    """Where files must lie that are taken in for somebody who may not name every file of this machine."""
+
+    folders: tuple[Path, ...]
+    """Real paths, without links in them."""
+    refuses_hard_links: bool = False
+    """A hard link may be a file of somebody else under a name in the folder."""

@@ -15,6 +15,8 @@ _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
 _RESERVE = ".reserve"
 RESERVE_BYTES = 1 << 20
+SCRIPT_FOLDERS = ("work", "uploads", "data")
+"""Of a part's folders, those that its script writes to as it likes. Beside them lie tokens."""
 PART_VARIABLE = "RUNYARD_PART"
 """By this variable the processes of a part are known, wherever they hang: parts of one machine end their own."""
 
@@ -27,7 +29,7 @@ class AttemptFolder:
 
     def __init__(self, home: Path, part: str) -> None:
         self.home, self.part = home, part
-        self.root = home / "attempts" / _folder_name(part)
+        self.root = home / "attempts" / folder_name(part)
         self.lock = self.root / "lock"
         self.work = self.root / "work"
         self.std = self.root / "std"
@@ -132,7 +134,8 @@ def attempt_folders(home: Path) -> list[AttemptFolder]:
     return found
 
 
-def _folder_name(part: str) -> str:
+def folder_name(part: str) -> str:
+    """Of a part, below `attempts/`."""
     if not _SAFE.fullmatch(part):
         raise InvalidArgument(
             f"{part!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."

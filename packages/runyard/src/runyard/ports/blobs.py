@@ -2,6 +2,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from runyard.model.files import Within
+
 
 class BlobStore(Protocol):
     """Bytes under the name of their sha256. What `put*` returned for is on disk, fsynced."""
@@ -15,10 +17,12 @@ class BlobStore(Protocol):
     def put_many(self, blobs: Iterable[tuple[str, bytes]]) -> None:
         """As `put` for many small ones, synced together."""
 
-    def put_files(self, paths: Sequence[Path], *, are_final: bool = False) -> list[tuple[str, int]]:
+    def put_files(
+        self, paths: Sequence[Path], *, are_final: bool = False, within: Within | None = None
+    ) -> list[tuple[str, int]]:
         """Copy (or reflink) files of this machine in, one fsync for the batch.
         Returns (sha256, size) of what was copied, in order: the copy is hashed, so a file that changes meanwhile
-        is whole as hashed. InvalidArgument for what is not a regular file, links included.
+        is whole as hashed. InvalidArgument for what is not a regular file, links included, or not `within`.
         `are_final` promises that nobody can change the files any more: they may then be hard linked, which is
         quick and takes no room on a full disk."""
 

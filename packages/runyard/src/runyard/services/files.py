@@ -1,16 +1,17 @@
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from runyard.errors import AlreadyExists, NotFound
-from runyard.model.files import FileEntry
+from runyard.model.files import FileEntry, Within
 from runyard.model.names import check_relative_path, check_sha256
 from runyard.model.runs import AttemptId, RunId
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.stores import FileStore, RunStore
 from runyard.services.content import PIECE_BYTES, Content
-from runyard.services.folders import checked_root, plain_file, plain_files, require_own_part
+from runyard.services.folders import named_file, plain_files, real_path, script_files, script_folder
 from runyard.services.snapshots import checked_entries, require_blobs
 
 TRIES_AGAINST_VANISHING_FILES = 5
@@ -69,21 +70,21 @@ class RunFiles:
         root: str,
         paths: Sequence[str],
         *,
-        anywhere: bool,
-        attempt_id: AttemptId | None = None,
+        attempt_id: AttemptId | None,
         are_final: bool = False,
     ) -> Sequence[FileEntry]:
-        """Take files of this machine in; returns those that were there. Below `attempts` only, unless `anywhere`, and
-        of an attempt's own folders where one asks. `are_final` promises that the run's processes are gone, so that
-        nobody can change the files any more."""
+        """Take files of this machine in; returns those that were there. Where an attempt asks, only from the folders
+        that its script writes to. `are_final` promises that the run's processes are gone, so that nobody can change
+        the files any more."""
         self._runs.get(run_id)
-        folder = checked_root(root, None if anywhere else self._attempts, "root")
+        folder = real_path(root, "root")
+        within = None
         if attempt_id is not None:
-            require_own_part(self._attempts, attempt_id, folder)
+            within = Within((script_folder(self._attempts, attempt_id, folder, "root"),))
         for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
             found = list(plain_files(folder, paths))
             try:
-                stored = self._blobs.put_files([path for _, path, _ in found], are_final=are_final)
+                stored = self._blobs.put_files([path for _, path, _ in found], are_final=are_final, within=within)
                 break
             except (FileNotFoundError, NotFound):
                 if not tries_left:
@@ -137,9 +138,12 @@ class Blobs:
             while piece := source.read(PIECE_BYTES):
                 yield piece
 
-    def adopt(self, paths: Sequence[str], *, anywhere: bool) -> list[tuple[str, int]]:
-        allowed = None if anywhere else self._attempts
-        return self._blobs.put_files([plain_file(path, allowed, "paths") for path in paths])
+    def adopt(self, paths: Sequence[str], *, attempt_id: AttemptId | None) -> list[tuple[str, int]]:
+        """Where an attempt asks, only from the folders that its script writes to."""
+        if attempt_id is None:
+            return self._blobs.put_files([Path(os.path.realpath(named_file(path, "paths"))) for path in paths])
+        found, within = script_files(self._attempts, attempt_id, paths, "paths")
+        return self._blobs.put_files(found, within=within)
 
 
 def blob_content(blobs: BlobStore, sha256: str) -> Content:

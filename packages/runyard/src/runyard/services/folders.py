@@ -3,12 +3,17 @@
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from runyard.errors import InvalidArgument, NotFound
+from runyard.model.files import Within
 from runyard.model.names import check_relative_path
+from runyard.model.plan import part_name
 from runyard.model.runs import AttemptId
+from runyard.node.attempt import SCRIPT_FOLDERS, folder_name
+
+_MOST_NODES = 1024
 
 
 def inside(root: Path, relative: str, argument: str) -> Path:
@@ -19,24 +24,33 @@ def inside(root: Path, relative: str, argument: str) -> Path:
     return path
 
 
-def checked_root(folder: str, allowed: Path | None, argument: str) -> Path:
-    """An absolute folder of this machine, and one below `allowed` where that is given."""
-    if "\0" in folder or not os.path.isabs(folder):
-        raise InvalidArgument(f"{argument} must be an absolute path, got {folder!r}.")
-    root = Path(os.path.realpath(folder))
-    if allowed is not None and not _is_below(root, allowed):
+def real_path(path: str, argument: str) -> Path:
+    """An absolute path of this machine, with the links in it followed."""
+    if "\0" in path or not os.path.isabs(path):
+        raise InvalidArgument(f"{argument} must be an absolute path, got {path!r}.")
+    return Path(os.path.realpath(path))
+
+
+def script_folder(attempts: Path, attempt_id: AttemptId, path: Path, argument: str) -> Path:
+    """Which of the folders that the script of the attempt writes to, on whichever of its nodes, holds the real path.
+    InvalidArgument for any other place: those of other attempts, and files of this one that its script does not own."""
+    root = Path(os.path.realpath(attempts))
+    below = path.relative_to(root).parts if path.is_relative_to(root) else ()
+    if len(below) < 2 or below[1] not in SCRIPT_FOLDERS or not _is_part(below[0], attempt_id):
         raise InvalidArgument(
-            f"{argument} {folder!r} is not below {str(allowed)!r}.", hint="Send the files themselves."
+            f"{argument} {str(path)!r} is in no folder that the script of attempt {attempt_id} writes to.",
+            hint="Send the files themselves.",
         )
-    return root
+    return Path(root, *below[:2])
 
 
-def require_own_part(attempts: Path, attempt_id: AttemptId, folder: Path) -> None:
-    """InvalidArgument for a folder that is not of that attempt, on whichever of its nodes."""
-    below = folder.relative_to(os.path.realpath(attempts)).parts
-    attempt, _, node = below[0].partition(f"{attempt_id}-") if below else ("", "", "")
-    if not below or (below[0] != attempt_id and not (attempt == "" and node.isdigit())):
-        raise InvalidArgument(f"{str(folder)!r} is not a folder of attempt {attempt_id}.")
+def script_files(
+    attempts: Path, attempt_id: AttemptId, paths: Sequence[str], argument: str
+) -> tuple[list[Path], Within]:
+    """Files that a script names by absolute paths, and what must hold of them once they are opened."""
+    found = [real_path(path, argument) for path in paths]
+    folders = {script_folder(attempts, attempt_id, path, argument) for path in found}
+    return found, Within(tuple(folders), refuses_hard_links=True)
 
 
 def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Path, int]]:
@@ -54,14 +68,6 @@ def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Pat
             yield normal, path, stat.S_IMODE(found.st_mode) & 0o777
 
 
-def plain_file(path: str, allowed: Path | None, argument: str) -> Path:
-    """One absolute path that must be a plain file. Raises InvalidArgument or NotFound."""
-    found = checked_root(path, allowed, argument)
-    if not found.is_file():
-        raise NotFound(f"There is no file {path!r}.", hint=f"Check {argument}.")
-    return found
-
-
 def named_file(path: str, argument: str) -> Path:
     """One absolute path that leads to a plain file, for somebody who may read any. Raises InvalidArgument, NotFound."""
     if "\0" in path or not os.path.isabs(path):
@@ -69,6 +75,10 @@ def named_file(path: str, argument: str) -> Path:
     if not os.path.isfile(path):
         raise NotFound(f"There is no file {path!r}.", hint=f"Check {argument}.")
     return Path(path)
+
+
+def _is_part(name: str, attempt_id: AttemptId) -> bool:
+    return any(name == folder_name(part_name(attempt_id, node)) for node in range(_MOST_NODES))
 
 
 def _is_below(path: Path, root: Path) -> bool:

@@ -31,7 +31,7 @@ async def put_pack(services: Use, pieces: BodyPieces) -> Response:
 def adopt(services: Use, who: Who, body: JsonBody) -> Response:
     if who.role is Role.NODE:
         raise Unauthorized("A node's token hands over the files of its run, and nothing else.")
-    return Json({"entries": services.blobs.adopt(names(body, "paths"), anywhere=who.role is Role.OWNER)})
+    return Json({"entries": services.blobs.adopt(names(body, "paths"), attempt_id=who.attempt_id)})
 
 
 @router.put("/blobs/{sha256}")

@@ -37,6 +37,6 @@ def credentials(services: Use, workspace: str, name: str) -> Response:
 @router.post("/{name}/adopt", dependencies=[Depends(same_machine)])
 def adopt(services: Use, who: Who, workspace: str, name: str, body: JsonBody) -> Response:
     written, skipped = services.store_files.adopt(
-        workspace, name, pairs(body, "items"), overwrite=flag(body, "overwrite"), anywhere=who.role is Role.OWNER
+        workspace, name, pairs(body, "items"), overwrite=flag(body, "overwrite"), attempt_id=who.attempt_id
     )
     return Json({"written": written, "skipped": skipped})

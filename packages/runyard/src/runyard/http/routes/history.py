@@ -67,7 +67,6 @@ def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Respons
         RunId(run_id),
         text(body, "root"),
         names(body, "paths"),
-        anywhere=who.role is Role.OWNER,
         attempt_id=who.attempt_id,
         are_final=who.role is Role.NODE and flag(body, "are_final"),
     )

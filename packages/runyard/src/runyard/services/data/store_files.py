@@ -7,16 +7,18 @@ from contextlib import ExitStack, contextmanager
 from os.path import commonpath
 from pathlib import Path
 
+from runyard.blobs.sources import opened_source
 from runyard.datastores.refusals import source_changed
 from runyard.errors import AlreadyExists, InvalidArgument, NotFound, RunyardError
 from runyard.model.data import StoredFile
 from runyard.model.names import check_relative_path
+from runyard.model.runs import AttemptId
 from runyard.ports.data import DataStore
 from runyard.services.content import Content
 from runyard.services.data.deadline import bounded
 from runyard.services.data.network import Network
 from runyard.services.data.open_stores import OpenStores
-from runyard.services.folders import named_file, plain_file
+from runyard.services.folders import named_file, script_files
 from runyard.transfers import upload
 
 PART_BYTES = 4 * 1024 * 1024
@@ -109,25 +111,49 @@ class StoreFiles:
         self._open(workspace, name).delete(path)
 
     def adopt(
-        self, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool, anywhere: bool
+        self,
+        workspace: str,
+        name: str,
+        items: Sequence[tuple[str, str]],
+        *,
+        overwrite: bool,
+        attempt_id: AttemptId | None,
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Copy files of this machine in; returns target paths (written, skipped because they were there).
+        """Copy files of this machine in; returns target paths (written, skipped because they were there). Where an
+        attempt asks, only from the folders that its script writes to.
 
         Where two do so at once, each file is of one of them, and skipped by the other."""
-        wanted = {
-            check_relative_path(path, "target path"): (
-                named_file(source, "source") if anywhere else plain_file(source, self._attempts, "source")
-            )
-            for source, path in items
-        }
-        if len(wanted) < len(items):
+        targets = [check_relative_path(path, "target path") for _, path in items]
+        if len(set(targets)) < len(items):
             raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
         store = self._open(workspace, name)
-        if overwrite:
-            upload([(source, path) for path, source in wanted.items()], store, overwrite=True, progress=_unheard)
-            return list(wanted), []
-        written = _upload_missing(wanted, store)
-        return written, [path for path in wanted if path not in written]
+        with ExitStack() as held:
+            given = [source for source, _ in items]
+            sources = (
+                self._copied(attempt_id, given, held) if attempt_id else [named_file(one, "source") for one in given]
+            )
+            wanted = dict(zip(targets, sources, strict=True))
+            if overwrite:
+                upload([(source, path) for path, source in wanted.items()], store, overwrite=True, progress=_unheard)
+                return list(wanted), []
+            written = _upload_missing(wanted, store)
+            return written, [path for path in wanted if path not in written]
+
+    def _copied(self, attempt_id: AttemptId, paths: Sequence[str], held: ExitStack) -> Sequence[Path]:
+        """Copies of a script's files that are there while `held`: a store opens its sources by path, and a script can
+        have its own lead elsewhere at any moment."""
+        found, within = script_files(self._attempts, attempt_id, paths, "source")
+        copies = []
+        for path in found:
+            beside = held.enter_context(self._beside())
+            with (
+                opened_source(path, within) as (fd, _),
+                open(fd, "rb", closefd=False) as source,
+                beside.open("wb") as new,
+            ):
+                shutil.copyfileobj(source, new, PART_BYTES)
+            copies.append(beside)
+        return copies
 
     def _open(self, workspace: str, name: str) -> DataStore:
         return self._stores.open(workspace, name, self._network.for_request({}))
