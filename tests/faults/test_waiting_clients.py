@@ -107,7 +107,8 @@ def test_a_service_that_is_stopped_for_longer_than_the_sockets_timeout_is_waited
     before, stopped_seconds = ("", 130.0) if full else (SHORT_SILENCE, 5.0)
     waiting = [_python(before + WAIT.format(id=run.id, shows=shows)) for shows in (False, True)]
     for process in waiting:
-        assert process.stdout is not None and process.stdout.readline() == "waits\n"
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
     os.kill(far.facts["pid"], signal.SIGSTOP)
     stopped = time.monotonic()
     release.touch()

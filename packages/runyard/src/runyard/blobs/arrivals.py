@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import os
 import secrets
@@ -23,7 +24,8 @@ _Item = TypeVar("_Item")
 class Arrivals:
     """Blobs on their way in: written under temporary names, synced together, and only then given their own.
 
-    Leaving the block removes what did not get that far.
+    Leaving the block removes what did not get that far. Each temporary file is locked by its writer for as long as it
+    has that name: `remove_abandoned` tells by the lock which writers are gone.
     """
 
     def __init__(self, root: Path, incoming: Path, is_here: Callable[[str], bool]) -> None:
@@ -114,18 +116,25 @@ class Arrivals:
             os.link(f"/proc/self/fd/{source}", name, src_dir_fd=source, follow_symlinks=True)
         except OSError:
             return None  # another file system, or one without links: it is copied
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None  # `remove_abandoned` was quicker than the lock
         self._unfinished.add((fd, name))
-        if not os.path.samestat(os.fstat(fd), os.fstat(source)):
+        # Shared: `remove_abandoned` can lock it neither way, and readers elsewhere are not disturbed.
+        if not (_locked(fd, name, fcntl.LOCK_SH) and os.path.samestat(os.fstat(fd), os.fstat(source))):
             self._abandon(fd, name)
             return None
         return fd, name
 
     def _temporary(self) -> tuple[int, str]:
-        name = f"{self._incoming}/{secrets.token_hex(16)}"
-        fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _READ_ONLY)
-        self._unfinished.add((fd, name))
-        return fd, name
+        while True:
+            name = f"{self._incoming}/{secrets.token_hex(16)}"
+            fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, _READ_ONLY)
+            self._unfinished.add((fd, name))
+            if _locked(fd, name, fcntl.LOCK_EX):
+                return fd, name
+            self._abandon(fd, name)
 
     def _keep(self, sha256: str, fd: int, name: str) -> None:
         self._written[sha256] = fd, name
@@ -145,6 +154,32 @@ class Arrivals:
             self._changed_folders.add(self._root)
             os.rename(name, f"{shard}/{sha256}")
         self._changed_folders.add(shard)
+
+
+def remove_abandoned(incoming: Path) -> tuple[int, int]:
+    """Remove temporary files whose writers are gone; (count, bytes). Files that are being written stay."""
+    count = size = 0
+    for entry in os.scandir(incoming):
+        try:
+            fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # it has got its name, or its writer removed it
+        try:
+            if _locked(fd, entry.path, fcntl.LOCK_EX):
+                os.unlink(entry.path)
+                count, size = count + 1, size + os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+    return count, size
+
+
+def _locked(fd: int, name: str, how: int) -> bool:
+    """Lock an open file; False where another holds it, or where `name` no longer leads to it."""
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(fd), os.stat(name, follow_symlinks=False))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _check(named: str, actual: str) -> None:

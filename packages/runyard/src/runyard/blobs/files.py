@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from runyard.blobs.arrivals import Arrivals
+from runyard.blobs.arrivals import Arrivals, remove_abandoned
 from runyard.blobs.disk import explained
 from runyard.errors import Conflict, NotFound
 from runyard.model.files import Within
@@ -74,7 +74,7 @@ class FileBlobStore:
         return path if path.exists() else None
 
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
-        """Also removes what a killed writer left behind. Blobs that `missing` or `put*` met lately count as touched.
+        """Also removes what killed writers left. Blobs that `missing` or `put*` met lately count as touched.
 
         Raises Conflict while somebody is inside `all_kept`.
         """
@@ -89,9 +89,9 @@ class FileBlobStore:
             yield
 
     def _delete_unused(self, used: set[str], limit: float) -> tuple[int, int]:
-        count = freed = 0
+        count, freed = self.remove_abandoned()
         for shard in self._root.iterdir():
-            if not _SHARD.fullmatch(shard.name) and shard.name != _INCOMING:
+            if not _SHARD.fullmatch(shard.name):
                 continue
             with self._keeping(exclusively=True):
                 for entry in os.scandir(shard):
@@ -100,6 +100,10 @@ class FileBlobStore:
                         os.unlink(entry.path)
                         count, freed = count + 1, freed + facts.st_size
         return count, freed
+
+    def remove_abandoned(self) -> tuple[int, int]:
+        with explained(self._root):
+            return remove_abandoned(self._incoming)
 
     @contextmanager
     def _arrivals(self) -> Iterator[Arrivals]:

@@ -143,6 +143,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     platform.app.state.keep = keep_running
     try:
         platform.services.store_files.forget_incoming()
+        platform.foundation.blobs.remove_abandoned()
         sweep_left(home)
         platform.controller.start()
         platform.services.packages.fail_interrupted()

@@ -35,6 +35,10 @@ class BlobStore(Protocol):
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
         """Remove blobs not in `used` and untouched for that long; returns (count, bytes)."""
 
+    def remove_abandoned(self) -> tuple[int, int]:
+        """Remove what writers that were killed left half written, however new; (count, bytes). What a living writer is
+        at stays."""
+
 
 class LogStore(Protocol):
     """Logs of runs that grow while they are read."""

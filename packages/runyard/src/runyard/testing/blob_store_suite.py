@@ -148,6 +148,35 @@ class BlobStoreSuite:
             done.set()
             collector.join()
 
+    def test_a_blob_on_its_way_in_is_not_abandoned(self, store: BlobStore) -> None:
+        def chunks() -> Iterator[bytes]:
+            yield LARGE
+            assert store.remove_abandoned() == (0, 0)
+            yield b"the rest"
+
+        content = LARGE + b"the rest"
+        assert store.put(_name(content), chunks()) == len(content)
+        assert _read(store, _name(content)) == content
+
+    def test_blobs_are_put_while_abandoned_ones_are_removed(self, store: BlobStore, tmp_path: Path) -> None:
+        done = threading.Event()
+
+        def remove() -> None:
+            while not done.is_set():
+                store.remove_abandoned()
+
+        remover = threading.Thread(target=remove)
+        remover.start()
+        try:
+            for number in range(50):
+                content = str(number).encode()
+                (tmp_path / f"file{number}").write_bytes(content)
+                store.put_files([tmp_path / f"file{number}"], are_final=number % 2 == 0)
+                assert _read(store, _name(content)) == content
+        finally:
+            done.set()
+            remover.join()
+
 
 def _name(content: bytes) -> str:
     return sha256(content).hexdigest()
