@@ -68,6 +68,8 @@ class Settings:
     network_variables: Mapping[str, str] = field(default_factory=dict)
     """The service's own proxies and certificates."""
     web_services: Listening = field(default_factory=Listening)
+    log_level: str = "info"
+    """The least level that is logged. Without "info" requests that went well are not in the access log."""
 
     @property
     def store_url(self) -> str:
@@ -106,6 +108,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         max_file_bytes=int(_number(variables, "RUNYARD_MAX_FILE_BYTES", 0)) or None,
         network_variables=network_variables(variables),
         web_services=web_service_settings(variables),
+        log_level=_choice(variables, "RUNYARD_LOG_LEVEL", ("info", "debug", "warning", "error")),
     )
     default = "1" if found.is_loopback else "0"
     return replace(

@@ -81,6 +81,7 @@ class Platform:
         self.services.service_keeper.stop()
         self.controller.stop()
         self.sites.close()
+        self.app.state.access_log.close()
         self.foundation.stores.close()
 
 

@@ -13,6 +13,7 @@ from runyard.cli import (
     data,
     datastores,
     doctor,
+    process_logs,
     runs,
     service,
     storage,
@@ -37,6 +38,7 @@ The SDK starts the service by itself; these commands look into what it did:
   runyard sweeps show SWEEP        hyperparameter tuning: the best so far
   runyard deploy MODEL             a registered model as a web service
   runyard services test NAME       ask it once
+  runyard logs -f                  what the service itself does
   runyard doctor                   what this machine has and lacks
 
 Exit codes: 0 ok, 1 the answer is no (a failed run), 2 wrong usage, 3 not found, 4 no service."""
@@ -67,7 +69,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve]
+    commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve, process_logs.logs]
     commands += [deploy.deploy, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
     commands += [backups.backup, backups.restore]
     for command in commands:

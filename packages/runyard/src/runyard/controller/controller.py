@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import queue
 import threading
 import time
@@ -22,12 +23,12 @@ from runyard.model.sweeps import SWEEP_TYPE
 from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import PartStore, RunStore
-from runyard.services.mishaps import print_mishap
 from runyard.services.places import UNMANAGED_TARGETS
 
 _S = RunStatus
 _WAITING = frozenset({_S.NOT_STARTED, _S.QUEUED})
 _LOOK_SECONDS = 2.0
+log = logging.getLogger(__name__)
 QueueName = tuple[str, str]
 """A workspace, and the compute target there that runs wait for."""
 
@@ -158,8 +159,8 @@ class Controller:
                     self.look()
                 elif None in woken:
                     self._serve(_started_by_us(self._runs.unfinished()))
-            except Exception:  # this thread must live on: the next look tries again
-                print_mishap()
+            except Exception:  # this thread must live on
+                log.exception("Moving runs on failed; the next pass tries again.")
 
     def _next_woken(self, seconds: float) -> Sequence[RunId | QueueName | None]:
         """All that somebody waits for, each once; none when that many seconds have passed."""
@@ -242,7 +243,7 @@ class Controller:
         except RunyardError as e:
             self._fail(run_id, e)
         except Exception:  # the other runs go on
-            print_mishap()
+            log.exception("Moving the run on failed; the next pass tries again.", extra={"run": run_id})
 
     def _end_waiting_for(self, run_id: RunId) -> None:
         """The run has ended: who waited for what it was to build fails with it, or one of them builds it."""

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.errors import Unauthorized
 from runyard.http import failures
+from runyard.http.access_log import AccessLog, RequestIds
 from runyard.http.auth import identify
 from runyard.http.context import Services
 from runyard.http.records import RunWire
@@ -32,6 +33,7 @@ from runyard.http.routes import (
     workspaces,
 )
 from runyard.listen_settings import is_named
+from runyard.process_logs.setup import open_log
 from runyard.settings import Settings
 from runyard.version import VERSION, WIRE
 
@@ -90,6 +92,10 @@ def build_app(
     _add_routes(app, page.router)
     failures.install(app)
     app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
+    app.state.access_log = AccessLog(
+        open_log(settings.home, "access", "access"), errors_only=settings.log_level in ("warning", "error")
+    )
+    app.add_middleware(RequestIds, answered=app.state.access_log.note)
     return app
 
 

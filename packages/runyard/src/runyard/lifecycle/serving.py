@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runyard.errors import Conflict, RunyardError
 from runyard.lifecycle.discovery import (
+    Facts,
     boot_id,
     host_name,
     remove_facts,
@@ -24,8 +25,11 @@ from runyard.lifecycle.discovery import (
 from runyard.lifecycle.home import prepare_home, require_linux, require_space
 from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
 from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
+from runyard.process_logs import configure_logging
 from runyard.settings import Settings, home_folder, read_settings
 from runyard.version import VERSION, WIRE
+
+log = logging.getLogger("runyard.lifecycle.serving")
 
 
 def serve(settings: Settings, *, keep: bool) -> int:
@@ -56,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tls-key", metavar="FILE", default="")
     parser.add_argument("--no-tls", action="store_true")
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging("service", home_folder())
     try:
         settings = read_settings({**os.environ, **_as_variables(given)})
     except RunyardError as problem:
@@ -72,7 +76,7 @@ def _as_variables(given: argparse.Namespace) -> dict[str, str]:
 
 def _tell_failure(home: Path, problem: RunyardError) -> int:
     """On the terminal or in the log, and to whoever started this and waits."""
-    print(f"{problem.problem} {problem.hint}".strip(), file=sys.stderr)
+    log.error("%s", f"{problem.problem} {problem.hint}".strip())
     if home.is_dir() and os.access(home, os.W_OK):
         write_start_error(home, problem.problem, problem.hint)
     return 1
@@ -153,12 +157,19 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         server.run(
             platform.app,
             is_busy=platform.services.runs.has_unfinished,
-            on_started=lambda: write_facts(home, facts),
+            on_started=lambda: _tell_start(home, facts),
             on_stopping=platform.foundation.notifier.stop,
         )
     finally:
+        log.info("The service of %s stops. Runs go on.", home)
         remove_facts(home, os.getpid())
         platform.close()
+
+
+def _tell_start(home: Path, facts: Facts) -> None:
+    write_facts(home, facts)
+    others = f" and, for other machines, {facts['reached_at']}" if "reached_at" in facts else ""
+    log.info("Runyard %s serves %s at %s%s.", VERSION, home, facts["url"], others)
 
 
 def _name_for_clients(host: str) -> str:

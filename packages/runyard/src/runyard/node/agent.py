@@ -9,6 +9,7 @@ import encodings.idna  # noqa: F401  every connection needs it: loaded before th
 import fcntl
 import gc
 import json
+import logging
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 from runyard.errors import Json, RunyardError
+from runyard.model.runs import AttemptId, run_of
 from runyard.node.agent_socket import AGENT_SOCKET, ANOTHER_AGENT
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.containers.sweeping import ContainerSweep
@@ -29,10 +31,12 @@ from runyard.node.processes import ProcessId
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
+from runyard.process_logs import configure_logging
 
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _LOOK_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
 _LOCK_RETRY_SECONDS = 0.05
+log = logging.getLogger("runyard.node.agent")
 
 
 def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> int:
@@ -47,6 +51,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_AGENT
+    configure_logging("agent", home)
     agent = Agent(home, lock, guard)
     # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
     gc.collect()
@@ -54,6 +59,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
     if not agent.stand_guard():
         return 0
     agent.listen()
+    log.info("The agent %s starts supervisors for %s.", node_version(), home)
     if ready_fd is not None:
         os.write(ready_fd, b"1")
         os.close(ready_fd)
@@ -129,6 +135,7 @@ class Agent:
                 self._last_busy = now()
             elif self._is_superfluous():
                 self._is_leaving = True
+        log.info("The agent leaves. %d supervisors go on.", len(self._children) + len(self._strangers))
         with contextlib.suppress(FileNotFoundError):
             (self._home / AGENT_SOCKET).unlink()
 
@@ -192,6 +199,7 @@ class Agent:
             self._become_supervisor(folder, lock, sdk)
         os.close(lock)
         self._children[pid] = folder.part
+        log.info("Process %d is the supervisor of %s.", pid, folder.part, extra={"run": _run_of(folder.part)})
         self._overdue.watch(folder)
         self._last_busy = now()
         return pid
@@ -235,6 +243,8 @@ class Agent:
             self._sweep.look_soon()
             return
         restarts = self._restarts[part] = self._restarts.get(part, 0) + 1
+        again = "another one recovers it" if restarts <= _MOST_RESTARTS else "it is given up"
+        log.warning("A supervisor of %s was killed; %s.", part, again, extra={"run": _run_of(part)})
         if restarts <= _MOST_RESTARTS:
             self._again[part] = now() + (0 if restarts == 1 else 2.0**restarts / 4)
 
@@ -253,13 +263,19 @@ class Agent:
             os.setsid()
             self._leave_what_is_its_own()
             _redirect_output(folder)
+            configure_logging("supervisor", self._home, file="agent", run=_run_of(folder.part))
             supervise(self._home, folder.part, lock, sdk)
             status = 0
         except BaseException:
-            sys.excepthook(*sys.exc_info())
+            log.exception("The supervisor of %s failed.", folder.part)
         finally:
             sys.stderr.flush()
             os._exit(status)
+
+
+def _run_of(part: str) -> str:
+    """The run whose attempt, or node of one, the part is."""
+    return run_of(AttemptId(part))
 
 
 def _redirect_output(folder: AttemptFolder) -> None:

@@ -1,5 +1,6 @@
 """Stores that tell the notifier after each write, so that whoever writes need not think of followers."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.stores import RunStore
 from runyard.services.attempt_fence import AttemptFence
 from runyard.services.notifier import Notifier, end_of
+
+log = logging.getLogger(__name__)
 
 
 class NotifyingRunStore:
@@ -25,6 +28,7 @@ class NotifyingRunStore:
 
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         moved = self._inner.move(seen, to, **changes)
+        log.info("%s after %s.", to.value, seen.status.value, extra={"run": seen.id})
         self._fence.note(moved)
         self._notifier.changed(seen.id)
         if to.is_terminal:

@@ -7,10 +7,10 @@ import asyncio
 import contextlib
 import fcntl
 import gc
+import logging
 import os
 import signal
 import sys
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,13 @@ import uvloop
 from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, Json, NotFound
 from runyard.node.sdk_folder import ensure_sdk_folder
+from runyard.process_logs import configure_logging
+from runyard.process_logs.standard_error import keep_end
 from runyard.serving.control import listen
 from runyard.serving.descriptors import take_all
 from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
 from runyard.serving.hosted_endpoint import HostedEndpoint
 from runyard.serving.hosted_service import HostedService
-from runyard.serving.log_file import keep_end
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
 from runyard.serving.record_json import to_json
 from runyard.serving.version import gateway_version
@@ -36,6 +37,7 @@ _LOOK_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 60.0
 _THREADS = 64
 """Builds and large copies wait in them for long, and must not keep the rest from theirs."""
+log = logging.getLogger("runyard.serving.gateway")
 
 
 def main(home: Path, ready_fd: int | None) -> int:
@@ -45,6 +47,7 @@ def main(home: Path, ready_fd: int | None) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_GATEWAY
+    configure_logging("gateway", home)
     take_all()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(Gateway(home, ready_fd).serve())
@@ -67,6 +70,7 @@ class Gateway:
         self._sdk = await asyncio.to_thread(ensure_sdk_folder, self._home)
         server = await listen(self._home, self._do)
         self._sign_in()
+        log.info("The gateway %s serves %s.", self._version, self._home)
         try:
             # What lives until the end need not be looked at again and again: that costs requests their time.
             gc.collect()
@@ -78,6 +82,7 @@ class Gateway:
             await self._until_superfluous()
         finally:
             server.close()
+            log.info("The gateway leaves; it served %d web services.", len(self._services))
             await asyncio.gather(*(self._drop(service_id) for service_id in list(self._services)))
             with contextlib.suppress(FileNotFoundError):
                 (self._home / GATEWAY_SOCKET).unlink()
@@ -141,14 +146,15 @@ class Gateway:
             try:
                 service = self._hosted(folder)
             except (NotFound, InvalidArgument, OSError) as error:
-                print(f"{folder.root}: {error}", file=sys.stderr, flush=True)
+                log.error("%s: %s", folder.root, error)
                 return
             self._services[folder.id] = service
+            log.info("Web service %s is taken up.", folder.id)
             self._watches[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
             try:
                 await service.resume()
             except Exception:  # whatever is wrong with one must not keep the others from answering
-                traceback.print_exc()
+                log.exception("The web service %s could not be taken up.", folder.id)
 
     def _hosted(self, folder: ServiceFolder) -> HostedService | HostedEndpoint:
         """Raises NotFound, InvalidArgument or OSError for a folder that is none of a web service."""
@@ -174,6 +180,7 @@ class Gateway:
                 self._watches.pop(folder.id).cancel()
                 await service.remove()
                 del self._services[folder.id]
+                log.info("Web service %s is removed.", folder.id)
             else:
                 await asyncio.to_thread(folder.delete)
         self._turns.pop(folder.id, None)

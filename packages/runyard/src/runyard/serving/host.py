@@ -12,6 +12,7 @@ from runyard.errors import EngineError, InvalidArgument, Json, NotFound, from_wi
 from runyard.model.web_services import ObservedService, ServiceSpec
 from runyard.node.detached import DetachedProcess
 from runyard.node.line_socket import ask_socket
+from runyard.process_logs.setup import LEVEL_VARIABLE
 from runyard.serving.folder import ServiceFolder, service_folders
 from runyard.serving.front.listening import tls_context
 from runyard.serving.log_file import read_log
@@ -148,4 +149,8 @@ class LocalServiceHost:
 
 def _variables() -> dict[str, str]:
     """Nothing of the run or the interpreter that happens to start it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_THE_GATEWAY)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name == LEVEL_VARIABLE or not name.startswith(_NOT_FOR_THE_GATEWAY)
+    }

@@ -8,11 +8,11 @@ import contextlib
 import ctypes
 import json
 import os
-import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
 from runyard.environments.durable import write_beside
+from runyard.process_logs.standard_error import line_start
 
 MOST_BYTES = 64 << 20
 _KEPT_BYTES = 32 << 20
@@ -52,26 +52,13 @@ class ServiceLog:
         end, dropped = self.end(), dropped_bytes(self._path)
         if end - dropped <= most_bytes:
             return
-        start = _line_start(self._fd, end - kept_bytes)
+        start = line_start(self._fd, end - kept_bytes)
         # The hole first: it may be what makes room for the note.
         _libc.fallocate(self._fd, _PUNCH_HOLE | _KEEP_SIZE, 0, start)
         write_beside(_facts_file(self._path), json.dumps({"dropped": start}).encode())
 
     def close(self) -> None:
         os.close(self._fd)
-
-
-def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> None:
-    """Of a file that is only ever appended to, and that nobody reads by offsets: once it is too large, its last part
-    alone stays. What is written meanwhile may be lost; a reader never finds it empty."""
-    found = os.fstat(fd)
-    if stat.S_ISREG(found.st_mode) and found.st_size > most_bytes:
-        # A descriptor of its own: one that appends can write nowhere but at the end.
-        with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as written:
-            start = _line_start(written.fileno(), found.st_size - kept_bytes)
-            kept = os.pread(written.fileno(), found.st_size - start, start)
-            written.write(kept)
-            written.truncate(len(kept))
 
 
 def read_log(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
@@ -107,12 +94,6 @@ def _behind_hole(fd: int, offset: int, end: int) -> int:
         return os.lseek(fd, offset, os.SEEK_DATA)
     except OSError:
         return max(offset, end)
-
-
-def _line_start(fd: int, offset: int) -> int:
-    """Where the first line from there on begins."""
-    found = os.pread(fd, _PIECE_BYTES, offset).find(b"\n")
-    return offset if found < 0 else offset + found + 1
 
 
 def _text(data: bytes, most_lines: int) -> str:

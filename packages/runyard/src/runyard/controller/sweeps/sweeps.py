@@ -1,4 +1,5 @@
 import contextlib
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -13,11 +14,11 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
 from runyard.services.children import children_of
-from runyard.services.mishaps import print_mishap
 from runyard.services.sweeps.asked import spec_of
 from runyard.services.sweeps.sweep_log import Source
 
 _S = RunStatus
+log = logging.getLogger(__name__)
 _MOST_SAID = 1000
 _TROUBLE = "The sweep cannot go on at the moment, which is tried again and again:"
 
@@ -76,7 +77,7 @@ class Sweeps:
             self._underway.pop(sweep_id, None)
             self._mover.wake(sweep_id)
         except Exception as error:  # one sweep's trouble is not that of all other runs
-            print_mishap()
+            log.exception("Moving the sweep on failed; the next pass tries again.", extra={"run": sweep_id})
             self._forget(sweep_id)  # what is in memory may be ahead of what is stored
             self._tell(sweep_id, f"{_TROUBLE} {error}"[:_MOST_SAID])
             return False

@@ -1,3 +1,4 @@
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.services.journals import Delivered
-from runyard.services.mishaps import print_mishap
 from runyard.services.sweeps.live_sweep import LiveSweep, trial_number
 from runyard.services.sweeps.loading import SweepStores
 from runyard.services.sweeps.stops import Stops
@@ -19,6 +19,7 @@ from runyard.services.sweeps.sweep_log import SweepLogs
 _MOST_KEPT = 100
 _MOST_OTHERS = 10_000
 _LOCKS = 16
+log = logging.getLogger(__name__)
 
 
 class LiveSweeps:
@@ -82,7 +83,7 @@ class LiveSweeps:
                 sweep.heard(run, delivered)
         except Exception:  # the request has done its work; what is loaded anew is whole again
             self.forget(run.parent_id)
-            print_mishap()
+            log.exception("What a child logged did not reach its sweep, which is loaded anew.", extra={"run": run.id})
 
     def _sweep_of(self, parent_id: RunId) -> LiveSweep | None:
         found = self._find(parent_id)

@@ -1,0 +1,72 @@
+"""`runyard logs`: what the service, the agent and the gateway of this home did."""
+
+import os
+import sys
+import time
+from collections import deque
+from typing import Annotated, Any
+
+import typer
+
+from runyard.cli.connection import home
+from runyard.cli.exits import Exit, Refusal
+from runyard.cli.output import Format, FormatOption, print_json_line
+from runyard.process_logs.lines import LEVELS, readable
+from runyard.process_logs.reading import LogTail, chosen, merged
+
+LOOK_AGAIN_SECONDS = 0.25
+
+
+def logs(
+    service: Annotated[bool, typer.Option("--service", help="The service alone.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", help="The agent and its supervisors alone.")] = False,
+    gateway: Annotated[bool, typer.Option("--gateway", help="The gateway of web services alone.")] = False,
+    access: Annotated[bool, typer.Option("--access", help="The requests that the service answered.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Only the last lines; 0 for all.")] = 100,
+    level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="Only lines of this level or above.")] = "debug",
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="Only lines of this run.")] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Print the logs of the service, the agent and the gateway of this home, by time.
+
+    They are read from the home, so the service need not run. The log of a run's script is `runyard runs logs RUN`.
+    Several of --service, --agent, --gateway and --access can be given; without any, all but --access.
+
+    \b
+    Examples:
+      runyard logs -f
+      runyard logs --level warning
+      runyard logs --run mnist_1700000000_1a2b3c4d
+      runyard logs --access -n 20 -o json
+    """
+    if level not in LEVELS:
+        raise Refusal(f"--level is {level!r}.", hint=f"Give {', '.join(LEVELS)}.", exit_code=Exit.USAGE)
+    if os.environ.get("RUNYARD_URL"):
+        raise Refusal(
+            "RUNYARD_URL names a service elsewhere, and its logs are read on its own machine.",
+            hint="Run this there with its RUNYARD_HOME, or unset RUNYARD_URL.",
+        )
+    wanted = {"service": service, "agent": agent, "gateway": gateway, "access": access}
+    names = [name for name, is_wanted in wanted.items() if is_wanted] or ["service", "agent", "gateway"]
+    tails = [LogTail(home(), name) for name in names]
+    there = list(deque(chosen(merged(tails), level=level, run=run), maxlen=lines or None))
+    for line in there:
+        _print(line, output)
+    if not there and not follow:
+        print(f"Nothing is logged so in {home()}.", file=sys.stderr)
+    while follow:
+        for line in chosen((line for tail in tails for line in tail.fresh()), level=level, run=run):
+            _print(line, output)
+        sys.stdout.flush()
+        time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _print(line: dict[str, Any], output: Format) -> None:
+    if output is Format.JSON:
+        print_json_line(line)
+        return
+    if "route" in line:
+        words = "{method} {route} {status} {milliseconds} ms {caller}".format_map({"milliseconds": "-", **line})
+        line = {**line, "message": words}
+    print(readable(line), end="")

@@ -1,0 +1,77 @@
+"""What one log line holds, as JSON for programs and as text for people."""
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+LEVELS = ("debug", "info", "warning", "error")
+MOST_CHARACTERS = 64 * 1024
+"""Of a message or a traceback; the end of a longer one is cut."""
+
+
+class RequestFacts(Protocol):
+    """The request that is being answered. The run is known once its route is."""
+
+    request_id: str
+
+    @property
+    def run(self) -> str | None: ...
+
+
+current_request: ContextVar[RequestFacts | None] = ContextVar("current_request", default=None)
+
+
+def line_of(record: logging.LogRecord, component: str, run: str | None = None) -> dict[str, Any]:
+    """The facts of a line. `extra={"run": RUN_ID}` of a log call comes first, then the request's run, then `run`."""
+    request = current_request.get()
+    run = getattr(record, "run", None) or (request.run if request else None) or run
+    line: dict[str, Any] = {
+        "time": time_text(record.created),
+        "level": record.levelname.lower(),
+        "component": component,
+        "pid": record.process,
+        "logger": record.name,
+        "message": _message(record)[:MOST_CHARACTERS],
+    }
+    if run:
+        line["run"] = str(run)
+    if request:
+        line["request"] = request.request_id
+    if record.exc_info and record.exc_info[1] is not None:
+        line["error"] = "".join(traceback.format_exception(*record.exc_info))[-MOST_CHARACTERS:]
+    return line
+
+
+def encoded(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, default=str).encode("ascii") + b"\n"
+
+
+def readable(line: Mapping[str, Any]) -> str:
+    """One line for people, and those of the traceback below it. Control characters are escaped: a message may hold
+    what a stranger sent."""
+    names = [f"{name}={line[name]}" for name in ("run", "request") if line.get(name)]
+    head = f"{line.get('time', '-')} {line.get('level', '-'):<7} {line.get('component', '-'):<10}"
+    text = " ".join([head, _plain(f"{line.get('message', '')}"), *map(_plain, names)])
+    error = "".join(f"    {_plain(one)}\n" for one in str(line.get("error", "")).splitlines())
+    return f"{text}\n{error}"
+
+
+def time_text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # arguments that do not fit the message: a log call must not raise
+        return f"{record.msg!s} {record.args!r}"
+
+
+def _plain(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)

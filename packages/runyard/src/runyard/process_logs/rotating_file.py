@@ -1,0 +1,86 @@
+"""A log file that several processes append to."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+MOST_BYTES = 8 << 20
+COUNT = 5
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class RotatingFile:
+    """Appends whole lines to `path`; at `most_bytes` it becomes `path.1`, that one `path.2`, and so on up to `count`
+    files. Never raises: lines that cannot be written are counted, and `lost` makes the line that says so once one can.
+
+    Safe beside other processes that write the same file, for one thread of each at a time. The folder is made where
+    it is missing, its parent is not.
+    """
+
+    def __init__(
+        self, path: Path, lost: Callable[[int], bytes], *, most_bytes: int = MOST_BYTES, count: int = COUNT
+    ) -> None:
+        self._path, self._lost_line, self._most_bytes, self._count = path, lost, most_bytes, count
+        self._fd = -1
+        self._lost, self._is_torn = 0, False
+
+    def write(self, lines: bytes) -> None:
+        try:
+            self._append(lines)
+        except OSError:
+            self._lost += lines.count(b"\n")
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _append(self, lines: bytes) -> None:
+        size = self._open()
+        if size and size + len(lines) > self._most_bytes:
+            self._rotate()
+            size = self._open()
+            if size > 2 * self._most_bytes:
+                raise OSError("the file cannot be rotated")
+        notice = self._lost_line(self._lost) if self._lost else b""
+        data = b"\n" * self._is_torn + notice + lines
+        written = os.write(self._fd, data)
+        self._is_torn, self._lost = written < len(data), 0
+        if self._is_torn:  # the disk is full: the next line begins on a line of its own
+            self._lost = lines.count(b"\n")
+
+    def _open(self) -> int:
+        """Have the file open that has the name now; its size."""
+        try:
+            named = os.stat(self._path)
+        except FileNotFoundError:
+            named = None
+        if self._fd >= 0:
+            ours = os.fstat(self._fd)
+            if named is not None and (ours.st_ino, ours.st_dev) == (named.st_ino, named.st_dev):
+                return ours.st_size
+            self.close()
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._fd = os.open(self._path, _FLAGS, 0o600)
+        return os.fstat(self._fd).st_size
+
+    def _rotate(self) -> None:
+        """Nothing when another process is doing it now, or has done it. A kill in between leaves a number out."""
+        lock = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(self._path).st_ino != os.fstat(self._fd).st_ino:
+                return
+            for number in range(self._count - 1, 0, -1):
+                earlier = self._path if number == 1 else numbered(self._path, number - 1)
+                if earlier.exists():
+                    earlier.replace(numbered(self._path, number))
+        except (BlockingIOError, FileNotFoundError):
+            return
+        finally:
+            os.close(lock)
+
+
+def numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")

@@ -1,0 +1,112 @@
+"""Logging of a process of ours: set up once, when the process begins."""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from runyard.process_logs.lines import LEVELS, encoded, line_of, readable, time_text
+from runyard.process_logs.rotating_file import RotatingFile
+from runyard.process_logs.standard_error import is_own_file, keep_end, write_if_it_can
+
+LOG_FOLDER = "process-logs"
+LEVEL_VARIABLE = "RUNYARD_LOG_LEVEL"
+log = logging.getLogger(__name__)
+
+
+def log_level(variables: Mapping[str, str] = os.environ) -> str:
+    """The level that RUNYARD_LOG_LEVEL names; "info" where it names none."""
+    level = variables.get(LEVEL_VARIABLE, "").strip().lower()
+    return level if level in LEVELS else "info"
+
+
+def log_file(home: Path, name: str) -> Path:
+    return home / LOG_FOLDER / f"{name}.jsonl"
+
+
+def open_log(home: Path, name: str, component: str) -> RotatingFile:
+    def lost(lines: int) -> bytes:
+        message = f"{lines} log lines before this one could not be written."
+        facts = {"time": time_text(time.time()), "level": "warning", "component": component, "pid": os.getpid()}
+        return encoded({**facts, "message": message})
+
+    return RotatingFile(log_file(home, name), lost)
+
+
+def configure_logging(component: str, home: Path, *, file: str = "", run: str | None = None) -> None:
+    """Write the log lines of this process to `file` of the home (named as `component` by default) and to standard
+    error. Uncaught exceptions become log lines. A later call replaces the earlier one; `run` is that of every line
+    that names no other.
+
+    Standard error that is `HOME/COMPONENT.log`, as for processes started in the background, gets warnings and errors
+    alone and is kept small.
+    """
+    level, name = log_level().upper(), file or component
+    is_background = is_own_file(home / f"{name}.log")
+    to_file = _FileHandler(open_log(home, name, component), component, run)
+    to_error = _ErrorHandler(component, run, is_background)
+    to_error.setLevel(logging.WARNING if is_background else logging.DEBUG)
+    root = logging.getLogger()
+    for earlier in [one for one in root.handlers if isinstance(one, (_FileHandler, _ErrorHandler))]:
+        root.removeHandler(earlier)
+        earlier.close()
+    root.addHandler(to_file)
+    root.addHandler(to_error)
+    root.setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    logging.getLogger("runyard").setLevel(level)
+    logging.raiseExceptions = False  # a line that cannot be written is no reason for another
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
+
+
+class _FileHandler(logging.Handler):
+    def __init__(self, file: RotatingFile, component: str, run: str | None) -> None:
+        super().__init__()
+        self._file, self._component, self._run = file, component, run
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._file.write(encoded(line_of(record, self._component, self._run)))
+        except Exception:
+            self.handleError(record)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _ErrorHandler(logging.Handler):
+    def __init__(self, component: str, run: str | None, is_own: bool) -> None:
+        super().__init__()
+        self._component, self._run, self._is_own = component, run, is_own
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = readable(line_of(record, self._component, self._run))
+            if sys.stderr is sys.__stderr__:
+                write_if_it_can(text.encode("utf-8", "backslashreplace"))
+            else:  # somebody gathers it in this process
+                sys.stderr.write(text)
+            if self._is_own:
+                keep_end(2)
+        except Exception:
+            self.handleError(record)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        log.critical("Uncaught %s.", kind.__name__, exc_info=(kind, error, trace))
+
+
+def _log_uncaught_in_thread(caught: threading.ExceptHookArgs) -> None:
+    if caught.exc_value is not None and not issubclass(caught.exc_type, SystemExit):
+        name = caught.thread.name if caught.thread else "?"
+        facts = (caught.exc_type, caught.exc_value, caught.exc_traceback)
+        log.critical("Uncaught %s in thread %s.", caught.exc_type.__name__, name, exc_info=facts)

@@ -1,0 +1,45 @@
+"""Standard error as a place for log lines: a terminal, the journal, a pipe that nobody reads, or a file of ours."""
+
+import os
+import select
+import stat
+from pathlib import Path
+
+_PIECE_BYTES = 4096
+"""What a pipe that is ready takes without waiting."""
+_LINE_BYTES = 1 << 16
+
+
+def is_own_file(path: Path) -> bool:
+    """Whether standard error is that file."""
+    try:
+        return os.path.samestat(os.fstat(2), path.stat())
+    except OSError:
+        return False
+
+
+def write_if_it_can(data: bytes) -> None:
+    """Write to standard error and never wait: what a full pipe or a stopped terminal does not take is dropped."""
+    waiting = select.poll()
+    waiting.register(2, select.POLLOUT)
+    while data and waiting.poll(0):
+        data = data[os.write(2, data[:_PIECE_BYTES]) :]
+
+
+def keep_end(fd: int, most_bytes: int = 16 << 20, kept_bytes: int = 1 << 20) -> None:
+    """Of a file that is only ever appended to, and that nobody reads by offsets: once it is too large, its last part
+    alone stays. What is written meanwhile may be lost; a reader never finds it empty."""
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_size > most_bytes:
+        # A descriptor of its own: one that appends can write nowhere but at the end.
+        with open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as written:
+            start = line_start(written.fileno(), found.st_size - kept_bytes)
+            kept = os.pread(written.fileno(), found.st_size - start, start)
+            written.write(kept)
+            written.truncate(len(kept))
+
+
+def line_start(fd: int, offset: int) -> int:
+    """Where the first line from there on begins."""
+    found = os.pread(fd, _LINE_BYTES, offset).find(b"\n")
+    return offset if found < 0 else offset + found + 1
