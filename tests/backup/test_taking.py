@@ -155,18 +155,21 @@ def test_what_is_collected_during_a_backup_is_in_it_all_the_same(home, folder, t
 
 def test_a_backup_under_writes_is_of_one_moment(home, folder, tmp_path):
     """Every run of the copy has the metric that was stored after it, but for the very last."""
-    written, stop = 0, threading.Event()
+    written, stop, begun = 0, threading.Event(), threading.Event()
 
     def write() -> None:
         nonlocal written
         while not stop.is_set():
             run = home.stores.runs.create(a_run(f"w{written}"))
-            home.stores.metrics.append(run.id, "j", 1, [scalars("loss", float(written))])
+            home.stores.metrics.append(run.id, "j", 0, 1, [scalars("loss", float(written))])
             written += 1
+            if written == 5:
+                begun.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
+        assert begun.wait(60)
         take(home, folder)
         take(home, folder)
     finally:
@@ -176,7 +179,7 @@ def test_a_backup_under_writes_is_of_one_moment(home, folder, tmp_path):
     ids = [run.id for run in back.stores.runs.unfinished()]
     assert ids == [f"w{n}" for n in range(len(ids))]
     series = back.stores.metrics.series_of(ids)
-    assert [series[run_id][0].values for run_id in ids[:-1]] == [[float(n)] for n in range(len(ids) - 1)]
+    assert [list(series[run_id][0].values) for run_id in ids[:-1]] == [[float(n)] for n in range(len(ids) - 1)]
     back.stores.close()
 
 

@@ -2,6 +2,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,15 @@ import pytest
 from alembic.command import upgrade
 from alembic.config import Config
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.exc import DBAPIError
 
-from runyard.errors import SchemaTooNew
+from runyard.errors import SchemaTooNew, StorageFull
 from runyard.model.lineage import DatasetUse, Direction
 from runyard.model.runs import RunId
 from runyard.model.sweeps import Trial
+from runyard.stores import migration
 from runyard.stores.database import Database, open_database
-from runyard.stores.migration import MIGRATIONS, migrate
+from runyard.stores.migration import COPIES_KEPT, MIGRATIONS, migrate
 from runyard.stores.schema import HEAD, metadata
 from runyard.stores.sql import open_stores
 from runyard.testing.records import AT, a_run, scalars
@@ -88,6 +91,43 @@ def test_an_upgrade_keeps_every_row(empty_url, later_release):
     stores.close()
 
 
+def test_the_database_is_copied_before_it_is_changed_and_the_last_two_copies_are_kept(
+    empty_url, later_release, tmp_path
+):
+    stores = open_stores(empty_url)
+    stores.runs.create(a_run())
+    for _ in range(COPIES_KEPT + 1):
+        with stores.database.write() as connection:
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{HEAD}'"))
+        with suppress(DBAPIError):  # the column is there from the second time on
+            migrate(stores.database, folder=later_release, head="later", copies=tmp_path)
+    stores.close()
+    copies = sorted(tmp_path.glob(f"*.schema-{HEAD}-*"))
+    assert 1 <= len(copies) <= COPIES_KEPT
+    if stores.database.is_sqlite:
+        copy = open_stores(f"sqlite:///{copies[0]}")
+        assert [run.id for run in copy.runs.unfinished()] == ["r1"]
+        copy.close()
+    else:
+        listed = subprocess.run(["pg_restore", "--list", str(copies[0])], capture_output=True, text=True, check=True)
+        assert "TABLE DATA public runs" in listed.stdout
+
+
+def test_a_copy_that_cannot_be_made_leaves_the_database_as_it_was(tmp_path, later_release, monkeypatch):
+    url = f"sqlite:///{tmp_path}/runyard.db"
+    stores = open_stores(url)
+
+    def full(*_):
+        raise StorageFull("The disk is full.")
+
+    monkeypatch.setattr(migration, "copy_sqlite", full)
+    with pytest.raises(StorageFull):
+        migrate(stores.database, folder=later_release, head="later")
+    with stores.database.read() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
+    stores.close()
+
+
 def test_a_database_of_the_first_release_is_brought_up_to_date(empty_url):
     database = open_database(empty_url)
     _upgrade_to(database, "0001")
@@ -109,7 +149,7 @@ def test_a_database_from_before_sweeps_keeps_its_metrics_and_takes_trials(empty_
     database.close()
     stores = open_stores(empty_url)
     [run] = stores.runs.unfinished()
-    stores.metrics.append(run.id, "j", 1, [scalars("loss", 0.25)])
+    stores.metrics.append(run.id, "j", 0, 1, [scalars("loss", 0.25)])
     [summary] = stores.metrics.summaries([run.id])[run.id]
     assert (summary.count, summary.minimum, summary.maximum) == (5, 0.25, 0.5)
     stores.trials.add([Trial(run.id, 0, {"lr": 0.1})])

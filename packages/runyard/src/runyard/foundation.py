@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from runyard.blobs.files import FileBlobStore
 from runyard.blobs.logs import FileLogStore
 from runyard.engines.gpus import find_gpus
+from runyard.lifecycle.home import require_no_content
 from runyard.planning.gpus import Gpu
 from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
@@ -44,9 +45,12 @@ class Foundation:
 
 
 def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
-    """Opens the database, which brings its tables up to date. Raises SchemaTooNew."""
+    """Opens the database, which brings its tables up to date. Raises SchemaTooNew, and Conflict where a home has files
+    of runs and no database."""
     home, notifier = settings.home, Notifier()
-    stores = open_stores(settings.store_url)
+    if not settings.database_url and not (home / "runyard.db").exists():
+        require_no_content(home)  # before opening would make the file
+    stores = open_stores(settings.store_url, copies=home, check_new=lambda: require_no_content(home))
     fence = AttemptFence(stores.runs)
     return Foundation(
         settings=settings,

@@ -245,7 +245,15 @@ def build_services(
         profiles=Profiles(
             stores.assets, workspaces, serving.host, serving.blueprints.plan, DatasetLines(data.datasets).read
         ),
-        upkeep=Upkeep(home, base.runs, stores.files, base.blobs, clock, _caches(base, environments, serving, packages)),
+        upkeep=Upkeep(
+            home,
+            base.runs,
+            stores.assets,
+            stores.files,
+            base.blobs,
+            clock,
+            _caches(base, environments, serving, packages),
+        ),
         overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
         mover=mover,
         tokens=base.tokens,

@@ -15,12 +15,12 @@ from runyard.blobs.copying import copy_large
 from runyard.blobs.disk import explained, sync_folder
 from runyard.blobs.files import FileBlobStore
 from runyard.errors import Conflict, InvalidArgument, RunyardError
+from runyard.lifecycle.home import RESTORING
+from runyard.settings import Settings
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import load_postgres
-from runyard.stores.schema import metadata
+from runyard.stores.schema import metadata, schema_version
 
-RESTORING = "restoring"
-"""A file of a home whose restore has not ended: what lies there is not whole."""
 _MADE_BY_ANY_START = frozenset(
     {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found"}
 )
@@ -85,6 +85,24 @@ def move_aside(home: Path, names: Iterator[str], why: str) -> str:
         moved = True
     sync_folder(home)
     return str(aside) if moved else ""
+
+
+def begin_anew(settings: Settings) -> str:
+    """Move aside what belongs to a database that is lost; returns the folder. The caller holds the service lock.
+
+    Raises Conflict where the database is there. Data of the workspaces' datastores stays.
+    """
+    home = settings.home
+    if settings.database_url or (home / DATABASE_FILE).exists():
+        database = open_database(settings.store_url)
+        try:
+            is_there = inspect(database.engine).has_table(schema_version.name)
+        finally:
+            database.close()
+        if is_there:
+            raise Conflict(f"The home {str(home)!r} has its database.", hint="Start it without --begin-anew.")
+    parts = ("blobs", "logs", "attempts", "services", "interactive")
+    return move_aside(home, (part for part in parts if (home / part).exists()), "without-database")
 
 
 class _Restore:

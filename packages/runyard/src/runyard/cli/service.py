@@ -10,14 +10,32 @@ from runyard.cli.exits import Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
 
 
-def up(output: FormatOption = Format.TEXT) -> None:
+def up(
+    begin_anew: Annotated[
+        bool,
+        typer.Option("--begin-anew", help="Where the database is lost: move files of runs aside, begin with none."),
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
     """Start the service and keep it, until `runyard down`.
 
     Nothing needs this: the SDK starts the service on first use. One that `up` started does not stop when idle.
     """
     from runyard.lifecycle import start_service
 
+    if begin_anew:
+        _move_content_aside()
     _show(start_service(home(), keep=True), output)
+
+
+def _move_content_aside() -> None:
+    from runyard.backup.restoring import begin_anew
+    from runyard.lifecycle.serving import without_service
+    from runyard.settings import read_settings
+
+    with without_service(home()):
+        aside = begin_anew(read_settings(home=home()))
+    typer.echo(f"What belonged to the lost database lies in {aside} now.", err=True)
 
 
 def down(

@@ -4,12 +4,14 @@ import os
 import sys
 from pathlib import Path
 
-from runyard.errors import InvalidArgument, RunyardError, StorageFull
+from runyard.errors import Conflict, InvalidArgument, RunyardError, StorageFull
 
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "9p", "gpfs", "beegfs", "pvfs2"}
 )
 LEAST_FREE_BYTES = 64 * 1024 * 1024
+RESTORING = "restoring"
+"""A file of a home whose restore has not ended: what lies there is not whole."""
 
 
 def require_linux(platform: str = sys.platform) -> None:
@@ -48,6 +50,33 @@ def require_space(home: Path) -> None:
             f"The disk of {home} has {free >> 20} MB left; the service needs {LEAST_FREE_BYTES >> 20}.",
             hint="Free some space, or set RUNYARD_HOME to a folder on another disk.",
         )
+
+
+def require_restored(home: Path) -> None:
+    """Refuses a home whose restore was cut."""
+    if (home / RESTORING).exists():
+        raise Conflict(
+            f"The home {home} is not whole: its restore was cut.", hint="Run `runyard restore FOLDER` again."
+        )
+
+
+def require_no_content(home: Path) -> None:
+    """Refuses a home that has files of runs, for a service that finds no database."""
+    kept = next((part for part in ("blobs", "logs") if _has_content(home / part)), None)
+    if kept is not None:
+        raise Conflict(
+            f"The home {home} has files of runs ({kept}/) and no database: it was deleted, or is not mounted.",
+            hint="Bring it back, check RUNYARD_DATABASE_URL, or run `runyard restore FOLDER`. "
+            "`runyard up --begin-anew` moves the files aside and begins with an empty history.",
+        )
+
+
+def _has_content(folder: Path) -> bool:
+    """Whether there is a file `XX/NAME` below: a blob, or a log of a run."""
+    if not folder.is_dir():
+        return False
+    inner = (entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False) and entry.name != "incoming")
+    return any(next(os.scandir(entry), None) is not None for entry in inner)
 
 
 def is_networked(kind: str) -> bool:

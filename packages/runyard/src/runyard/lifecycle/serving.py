@@ -22,7 +22,7 @@ from runyard.lifecycle.discovery import (
     write_private,
     write_start_error,
 )
-from runyard.lifecycle.home import prepare_home, require_linux, require_space
+from runyard.lifecycle.home import prepare_home, require_linux, require_restored, require_space
 from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
 from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
 from runyard.process_logs import configure_logging
@@ -43,6 +43,7 @@ def serve(settings: Settings, *, keep: bool) -> int:
         with _service_lock(settings.home) as is_ours:
             if is_ours:
                 require_space(settings.home)
+                require_restored(settings.home)
                 _serve_alone(settings, keep)
         return 0
     except RunyardError as problem:

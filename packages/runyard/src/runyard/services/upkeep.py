@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from runyard.errors import NotFound
-from runyard.model.runs import AttemptId, run_of
+from runyard.errors import Conflict, NotFound
+from runyard.model.runs import AttemptId, RunId, run_of
 from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
-from runyard.ports.stores import FileStore, RunStore
+from runyard.ports.stores import AssetStore, FileStore, RunStore
+
+_MOST_LOGS_ASKED = 200
+_FEW_UNKNOWN = 2
+_WAY_BACK = "Is it the right one? `runyard restore FOLDER` restores a backup; `runyard check` names what has no owner."
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,14 @@ class Upkeep:
         self,
         home: Path,
         runs: RunStore,
+        assets: AssetStore,
         files: FileStore,
         blobs: BlobStore,
         clock: Clock,
         caches: Mapping[str, Cache],
     ) -> None:
-        self._home, self._runs, self._files, self._blobs, self._clock = home, runs, files, blobs, clock
+        self._home, self._runs, self._assets, self._files = home, runs, assets, files
+        self._blobs, self._clock = blobs, clock
         self._caches = caches
 
     def used(self) -> dict[str, int]:
@@ -55,16 +61,40 @@ class Upkeep:
 
     def collect(self, older_than: timedelta) -> dict[str, Freed]:
         """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
-        asked for since. Never what a run that goes on may need."""
-        freed = {
-            "attempts": self._collect_attempts(older_than),
-            "blobs": Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds())),
-        }
+        asked for since. Never what a run that goes on may need.
+
+        Raises Conflict, and removes nothing, where the database seems not to be that of this home, and while a backup
+        is being made."""
+        self._require_own_database()
+        blobs = Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds()))
+        freed = {"attempts": self._collect_attempts(older_than), "blobs": blobs}
         for part, remove_unused in self._caches.items():
             before = _bytes_below(self._home / part)
             removed = remove_unused(older_than)
             freed[part] = Freed(len(removed), max(0, before - _bytes_below(self._home / part)))
         return freed
+
+    def _require_own_database(self) -> None:
+        """Logs go with their runs, so logs of many runs that the database does not know are those of another one."""
+        if not self._assets.list_workspaces():
+            raise Conflict("The database is empty, so nothing of the home is collected.", hint=_WAY_BACK)
+        logs = self._home / "logs"
+        found = sorted(entry.name for entry in os.scandir(logs)) if logs.is_dir() else []
+        asked = found[:: len(found) // _MOST_LOGS_ASKED + 1]
+        unknown = [name for name in asked if not self._knows(RunId(name))]
+        if len(unknown) > max(_FEW_UNKNOWN, len(asked) // 10) or (unknown and len(unknown) == len(asked)):
+            raise Conflict(
+                f"The database does not know {len(unknown)} of {len(asked)} runs that have logs in the home "
+                f"({unknown[0]!r} is one), so nothing is collected.",
+                hint=_WAY_BACK,
+            )
+
+    def _knows(self, run_id: RunId) -> bool:
+        try:
+            self._runs.get(run_id)
+        except NotFound:
+            return False
+        return True
 
     def _collect_attempts(self, older_than: timedelta) -> Freed:
         count = size = 0

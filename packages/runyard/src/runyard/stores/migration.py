@@ -1,19 +1,34 @@
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, inspect, text
 
-from runyard.errors import SchemaTooNew
+from runyard.errors import RunyardError, SchemaTooNew
 from runyard.stores.database import Database
+from runyard.stores.database_copy import copy_sqlite, dump_postgres
 from runyard.stores.schema import HEAD, metadata, schema_version
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+COPIES_KEPT = 2
 _ADVISORY_LOCK = 7_268_110_525
+_log = logging.getLogger(__name__)
 
 
-def migrate(database: Database, *, folder: Path = MIGRATIONS, head: str = HEAD) -> None:
+def migrate(
+    database: Database,
+    *,
+    folder: Path = MIGRATIONS,
+    head: str = HEAD,
+    copies: Path | None = None,
+    check_new: Callable[[], None] = lambda: None,
+) -> None:
     """Make the tables, or bring them to `head`. Any number of processes may call this at once; one does the work.
 
+    Before tables are changed the database is copied: SQLite beside its file, PostgreSQL into the folder `copies`
+    where pg_dump can be run. `check_new` is called before tables are made where there are none, and may raise.
     Raises SchemaTooNew when a later release has been at this database.
     """
     with database.read() as connection:
@@ -23,12 +38,38 @@ def migrate(database: Database, *, folder: Path = MIGRATIONS, head: str = HEAD) 
         if not database.is_sqlite:  # on SQLite the write lock itself makes the others wait
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
         found = _stored_version(connection)
+        if found is None:
+            check_new()
         if found is None and head == HEAD:
             metadata.create_all(connection)
             schema_version.create(connection)
             connection.execute(schema_version.insert().values(version_num=head))
         elif found != head:
-            _upgrade(connection, found, folder, head)
+            _upgrade(connection, found, folder, head, lambda: _keep_copy(database, str(found), head, copies))
+
+
+def _keep_copy(database: Database, found: str, head: str, copies: Path | None) -> None:
+    """Copy what is committed. Raises StorageFull, before anything was changed."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    if database.is_sqlite:
+        file = Path(str(database.engine.url.database))
+        _remove_older_copies(file.parent, file.name, COPIES_KEPT - 1)
+        copy_sqlite(file, file.with_name(f"{file.name}.schema-{found}-{stamp}"))
+        return
+    try:
+        if copies is None:
+            raise RunyardError("There is no folder for it.")
+        _remove_older_copies(copies, "postgresql", COPIES_KEPT - 1)
+        url = database.engine.url.render_as_string(hide_password=False)
+        dump_postgres(url, copies / f"postgresql.schema-{found}-{stamp}")
+    except RunyardError as error:  # an operator of PostgreSQL has backups of their own
+        _log.warning("The database goes from schema %s to %s, and no copy was made before: %s", found, head, error)
+
+
+def _remove_older_copies(folder: Path, name: str, keep: int) -> None:
+    copies = sorted(folder.glob(f"{name}.schema-*"), key=lambda copy: copy.name.rpartition("-")[2])
+    for copy in copies[: len(copies) - keep]:
+        copy.unlink(missing_ok=True)
 
 
 def _stored_version(connection: Connection) -> str | None:
@@ -38,7 +79,7 @@ def _stored_version(connection: Connection) -> str | None:
     return version
 
 
-def _upgrade(connection: Connection, found: str | None, folder: Path, head: str) -> None:
+def _upgrade(connection: Connection, found: str | None, folder: Path, head: str, keep_copy: Callable[[], None]) -> None:
     # Alembic takes 0.3 s to import; most starts find the schema current and never come here.
     from alembic.command import upgrade
     from alembic.config import Config
@@ -50,6 +91,8 @@ def _upgrade(connection: Connection, found: str | None, folder: Path, head: str)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:
         raise _too_new(connection.engine.url.render_as_string(hide_password=True), found, head)
+    if found is not None:
+        keep_copy()
     upgrade(config, head)
 
 

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from runyard.ports.stores import (
     AssetStore,
@@ -42,10 +43,20 @@ class Stores:
         self.database.close()
 
 
-def open_stores(url: str, *, now: Callable[[], datetime] = utc_now) -> Stores:
-    """Open the database, see `open_database`, and bring its tables up to date."""
+def open_stores(
+    url: str,
+    *,
+    now: Callable[[], datetime] = utc_now,
+    copies: Path | None = None,
+    check_new: Callable[[], None] = lambda: None,
+) -> Stores:
+    """Open the database, see `open_database`, and bring its tables up to date, see `migrate`."""
     database = open_database(url, now=now)
-    migrate(database)
+    try:
+        migrate(database, copies=copies, check_new=check_new)
+    except BaseException:
+        database.close()
+        raise
     return Stores(
         database,
         SqlRunStore(database),
