@@ -48,7 +48,7 @@ class Transport:
         """The whole answer as bytes. `body` is bytes, an open file or None."""
         if repeatable is None:
             repeatable = method in _REPEATABLE
-        return self._translated(method, path, body, headers or {}, repeatable, self._kept).read()
+        return self._translated(method, path, body, headers or {}, repeatable, self._kept, _read)
 
     def open(self, path, method="GET", body=None, headers=None):
         """An answer to be read as it comes, on a connection of its own; close it when done."""
@@ -75,7 +75,8 @@ class Transport:
             translated = self.translate(error)
         raise translated
 
-    def _exchange(self, method, path, body, headers, repeatable, connect):
+    def _exchange(self, method, path, body, headers, repeatable, connect, finish=lambda answer: answer):
+        """The answer, as `finish` takes it; what fails while `finish` reads it is tried again too."""
         from http.client import HTTPException
 
         from runyard_sdk.trust import is_about_trust, untrusted
@@ -92,7 +93,7 @@ class Transport:
                 continue
             try:
                 answer = self._send(connection, method, path, body, headers, service)
-                return self._checked(connection, answer)
+                return finish(self._checked(connection, answer))
             except (OSError, HTTPException) as error:
                 self._drop(connection)
                 if not repeatable:
@@ -104,7 +105,7 @@ class Transport:
             except NotFound:
                 if not (was_sent and method == "DELETE"):
                     raise
-                return _NO_CONTENT  # the request that broke off has deleted it
+                return b""  # the request that broke off has deleted it
 
     def _retry(self, retries, service, error):
         """Pause and look for the service anew; ServiceUnavailable where it has been away for too long."""
@@ -198,14 +199,8 @@ class _Retries:
         return True
 
 
-class _NoContent:
-    """An answer without a body."""
-
-    def read(self):
-        return b""
-
-
-_NO_CONTENT = _NoContent()
+def _read(answer):
+    return answer.read()
 
 
 def _was_closed(connection):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect", "home", "quoted"]
 
 DEFAULT_WORKSPACE = "default"
+LOG_PAGE_BYTES = 1 << 20
 
 WorkspaceOption = Annotated[
     str | None,
@@ -102,21 +103,28 @@ class Service:
         """Write an answer's bytes to a file: beside it first, then renamed."""
         self._client.download(path, str(target))
 
-    def texts(self, path: str) -> Iterator[str]:
-        """An answer's bytes as text, a piece at a time; what is no UTF-8 is replaced."""
+    def log_pages(self, path: str) -> Iterator[bytes]:
+        """All of a run's log, however long, a page at a time. A page that breaks off is asked for again."""
+        offset = 0
+        while page := self.read(path, offset=offset, limit=LOG_PAGE_BYTES):
+            yield page
+            offset += len(page)
+            if len(page) < LOG_PAGE_BYTES:
+                break
+
+    def log_texts(self, path: str) -> Iterator[str]:
+        """The same as text; what is no UTF-8 is replaced."""
         decoder = getincrementaldecoder("utf-8")("replace")
-        with self._client.open(path) as answer:
-            while block := answer.read1(1 << 16):
-                yield decoder.decode(block)
+        for page in self.log_pages(path):
+            yield decoder.decode(page)
         if rest := decoder.decode(b"", final=True):
             yield rest
 
-    def print_bytes(self, path: str) -> None:
-        """An answer's bytes to stdout, unchanged and as they come."""
+    def print_log(self, path: str) -> None:
+        """The bytes of a run's log to stdout, unchanged."""
         sys.stdout.flush()
-        with self._client.open(path) as answer:
-            while block := answer.read1(1 << 16):
-                sys.stdout.buffer.write(block)
+        for page in self.log_pages(path):
+            sys.stdout.buffer.write(page)
         sys.stdout.buffer.flush()
 
     def follow(self, run_id: str) -> Iterator[tuple[Any, ...]]:

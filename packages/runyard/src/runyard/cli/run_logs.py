@@ -97,13 +97,13 @@ def _print_ranks(service: Service, run: str, rank: int | None, output: Format) -
     for one in (one for one in chosen if one["log"] in written):
         address = f"/runs/{quoted(run)}/logs/{quoted(one['log'], keep='/')}"
         if output is Format.JSON:
-            for text in service.texts(address):
+            for text in service.log_texts(address):
                 print_json_line({"log": one["log"], "rank": one["rank"], "role": one["role"], "text": text})
         elif rank is not None:
-            service.print_bytes(address)
+            service.print_log(address)
         else:
             lines = _rank_lines()
-            for text in service.texts(address):
+            for text in service.log_texts(address):
                 lines.take(one["rank"], one["role"], text)
             lines.close()
 
@@ -117,10 +117,10 @@ def _print_log(service: Service, run: str, file: str | None, output: Format) -> 
     path = file or _drivers_log(service, run, known)
     address = f"/runs/{quoted(run)}/logs/{quoted(path, keep='/')}"
     if output is Format.JSON:
-        for text in service.texts(address):
+        for text in service.log_texts(address):
             print_json_line({"log": path, "text": text})
     else:
-        service.print_bytes(address)
+        service.print_log(address)
 
 
 def _drivers_log(service: Service, run: str, known: dict[str, int]) -> str:

@@ -105,10 +105,11 @@ class RunFiles:
         return entries
 
     def _log_as_blob(self, run_id: RunId, path: str) -> FileEntry:
-        data = self._logs.read(run_id, path)
-        sha256 = hashlib.sha256(data).hexdigest()
-        self._blobs.put(sha256, [data])
-        return FileEntry(path, sha256, len(data))
+        size, digest = self._logs.size(run_id, path), hashlib.sha256()
+        for piece in self._log_pieces(run_id, path, size):
+            digest.update(piece)
+        self._blobs.put(digest.hexdigest(), self._log_pieces(run_id, path, size))
+        return FileEntry(path, digest.hexdigest(), size)
 
     def _log_pieces(self, run_id: RunId, path: str, size: int) -> Iterator[bytes]:
         for offset in range(0, size, PIECE_BYTES):

@@ -33,14 +33,15 @@ class Logs:
         start = _start(run, check_relative_path(path, "log path"))
         return self._logs.append(run_id, path, start + offset, data) - start
 
-    def read(self, run_id: RunId, path: str, offset: int, limit: int | None) -> bytes:
-        """At most 64 MB from `offset`; a negative offset counts from the end."""
+    def read(self, run_id: RunId, path: str, offset: int, limit: int | None) -> tuple[int, bytes]:
+        """Where it begins, and at most 64 MiB from `offset` on; a negative offset counts from the end."""
         path = check_relative_path(path, "log path")
         size = self.sizes(run_id).get(path)
         if size is None:
             raise NotFound(f"Run {run_id} has no log {path!r}.")
         start = max(0, size + offset) if offset < 0 else offset
-        return self._logs.read(run_id, path, start, min(READ_LIMIT_BYTES, READ_LIMIT_BYTES if limit is None else limit))
+        most = READ_LIMIT_BYTES if limit is None else min(READ_LIMIT_BYTES, limit)
+        return start, self._logs.read(run_id, path, start, most)
 
 
 def _start(run: RunRecord, path: str) -> int:

@@ -92,7 +92,7 @@ class Overviews:
 
     def _tail(self, run_id: RunId, path: str, most_bytes: int) -> LogTail:
         size = self._logs.sizes(run_id)[path]
-        data = self._logs.read(run_id, path, -most_bytes, most_bytes)
+        _, data = self._logs.read(run_id, path, -most_bytes, most_bytes)
         is_cut = size > len(data)
         if is_cut:
             data = data.partition(b"\n")[2]

@@ -42,7 +42,8 @@ def get_logs(services: Use, who: Who, run_id: str) -> Response:
 
 @router.get(f"/logs/{PATH}")
 def get_log(services: Use, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None) -> Response:
-    return Bytes(services.logs.read(RunId(run_id), path, offset, limit))
+    start, data = services.logs.read(RunId(run_id), path, offset, limit)
+    return Bytes(data, headers={"X-Runyard-Offset": str(start + len(data))})
 
 
 @router.post(f"/logs/{PATH}")
