@@ -45,6 +45,28 @@ def test_a_killed_script_is_told_apart_from_one_that_failed(shared_yard: Yard) -
     assert "SIGKILL" in message_of(run)
 
 
+def test_files_named_after_another_run_are_told_and_the_run_ends(shared_yard: Yard, neighbour: Run) -> None:
+    script = (
+        "import os, sys\n"
+        "from azureml.core import Run\n"
+        "Run.get_context().log('own', 1)\n"
+        "line = b'[\"m\",\"kept\",8,null,1.0]\\n'\n"
+        "journals = os.fsencode(os.environ['RUNYARD_JOURNALS'])\n"
+        "for name in (os.fsencode(sys.argv[1]) + b'~0-1-a', b'no-such-run~0-1-a', b'\\xff~0-1-a'):\n"
+        "    open(os.path.join(journals, name + b'.jsonl'), 'wb').write(line)\n"
+        "folder = os.path.join(os.environ['RUNYARD_UPLOADS'], sys.argv[1], 'outputs')\n"
+        "os.makedirs(folder)\n"
+        "open(os.path.join(folder, 'strange.txt'), 'w').write('not mine')\n"
+    )
+    run = shared_yard.finish(script, arguments=(neighbour.id,))
+    assert run.get_status() == "Completed"
+    assert run.get_metrics() == {"own": 1}
+    warnings = run.get_details()["warnings"]
+    for name in (f"{neighbour.id}~0-1-a", "no-such-run~0-1-a", "cff~0-1-a", "outputs/strange.txt"):
+        assert any(name in str(warning) for warning in warnings), (name, warnings)
+    assert "outputs/strange.txt" not in neighbour.get_file_names()
+
+
 def test_a_package_that_does_not_exist_is_named(shared_yard: Yard) -> None:
     environment = Environment("impossible")
     environment.python.conda_dependencies = CondaDependencies.create(

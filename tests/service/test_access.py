@@ -81,8 +81,8 @@ def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client):
     script.interactive_run("child-2", parent_id="token-run-2")
     script.patch("/runs/child-2", {"tags": {"mine": "yes"}})
     assert script.get("/runs/stranger-2")["id"] == "stranger-2"
-    assert script.refusal("PATCH", "/runs/stranger-2", {"tags": {"a": "b"}})["status"] == 401
-    assert script.refusal("DELETE", "/runs/token-run-2")["status"] == 401
+    assert script.refusal("PATCH", "/runs/stranger-2", {"tags": {"a": "b"}})["status"] == 403
+    assert script.refusal("DELETE", "/runs/token-run-2")["status"] == 403
 
 
 def test_a_runs_token_stays_in_its_workspace(client):

@@ -92,7 +92,9 @@ class TestReach:
                 continue
             answer = node.ask(method, PREFIX + filled(path, other, "elsewhere"), {})
             named_in_body = path.endswith("-many")
-            assert answer.status == 401 or (named_in_body and answer.status in (200, 400)), (method, path, answer.body)
+            expected = 403 if path.startswith("/runs/") else 401
+            allowed = {expected, 200, 400} if named_in_body else {expected}
+            assert answer.status in allowed, (method, path, answer.body)
         many = f"/workspaces/elsewhere/datastores/{BLOBS}"
         assert node.refusal("POST", f"{many}/read-many", {"files": [["a", 1, ""]]})["status"] == 401
         assert node.refusal("POST", f"{many}/write-many", b"out/a 1\nx")["status"] == 401
@@ -146,6 +148,13 @@ class TestReach:
     def test_it_delivers_for_the_runs_that_its_script_has_started(self, client, node):
         client.interactive_run(f"child-{client.workspace}", parent_id=_mine(client))
         assert node.post(f"/runs/child-{client.workspace}/logs/a.txt?offset=0", b"x") == {"offset": 1}
+
+
+def test_a_journal_of_another_run_is_forbidden(client, node):
+    client.interactive_run("stranger-of-journals")
+    name = "/runs/stranger-of-journals/journals/stranger-of-journals~0-1-a"
+    refused = node.refusal("POST", f"{name}?offset=0", b'["m","a",1,null,1.0]\n')
+    assert (refused["status"], refused["code"]) == (403, "forbidden")
 
 
 class TestEnd:

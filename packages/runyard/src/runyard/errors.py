@@ -4,6 +4,7 @@ RunyardError                internal           500
 ├── InvalidArgument         invalid_argument   400
 │   └── BlobsMissing        blobs_missing      409
 ├── Unauthorized            unauthorized       401
+│   └── Forbidden           forbidden          403
 ├── NotFound                not_found          404
 ├── AlreadyExists           already_exists     409
 ├── Conflict                conflict           409
@@ -52,6 +53,12 @@ class BlobsMissing(InvalidArgument):
 
 class Unauthorized(RunyardError):
     code, status = "unauthorized", 401
+
+
+class Forbidden(Unauthorized):
+    """The token is good, but not for this: asking again with it is of no use."""
+
+    code, status = "forbidden", 403
 
 
 class NotFound(RunyardError):

@@ -16,6 +16,7 @@ _CLASS_BY_CODE = {
     "conflict": v1.UserErrorException,
     "not_yet": v1.UserErrorException,
     "unauthorized": v1.AuthenticationException,
+    "forbidden": v1.AuthenticationException,
     "too_large": v1.SnapshotException,
     "environment_failed": v1.ExperimentExecutionException,
     "data_failed": v1.UserErrorException,

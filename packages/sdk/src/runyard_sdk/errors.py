@@ -29,6 +29,12 @@ class Unauthorized(RunyardError):
     code, status = "unauthorized", 401
 
 
+class Forbidden(Unauthorized):
+    """The token is good, but not for this."""
+
+    code, status = "forbidden", 403
+
+
 class NotFound(RunyardError):
     code, status = "not_found", 404
 

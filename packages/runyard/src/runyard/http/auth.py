@@ -3,7 +3,7 @@
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
-from runyard.errors import AttemptOver, InvalidArgument, NotFound, Unauthorized
+from runyard.errors import AttemptOver, Forbidden, InvalidArgument, NotFound, Unauthorized
 from runyard.http.context import Services
 from runyard.http.open_listener import FROM_OUTSIDE
 from runyard.listen_settings import is_loopback
@@ -149,7 +149,7 @@ def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -
         return
     if method != "DELETE" and is_descendant(services.run_store, run, own.id):
         return
-    raise Unauthorized(f"The token of run {own.id} does not reach run {run_id}.")
+    raise Forbidden(f"The token of run {own.id} does not reach run {run_id}.")
 
 
 def _check_workspace(services: Services, caller: Caller, workspace: str | None, request: Request) -> None:

@@ -21,16 +21,27 @@ class JournalShipping:
 
     def changed(self, path: Path) -> None:
         name = path.name.removesuffix(_SUFFIX)
-        if path.name.endswith(_SUFFIX) and "~" in name and name not in self.refused:
-            self.files.changed(name, path)
+        if not path.name.endswith(_SUFFIX) or "~" not in name or name in self.refused:
+            return
+        if not _is_text(name):
+            self.refused[ascii(name)] = "its name is not UTF-8."
+            return
+        self.files.changed(name, path)
 
     def resume(self, client: ServiceClient) -> None:
         """Learn what has been delivered. Raises ServiceAway."""
-        for run_id in {_run_of(name) for name, _ in self.files.all()}:
-            delivered = client.ask("GET", f"/runs/{quoted(run_id)}/journals")
-            for name, journal in self.files.all():
-                if _run_of(name) == run_id:
-                    journal.resume(int(delivered.get(name, 0)))
+        for run_id in {_run_of(name) for name, _ in self.files.all() if name not in self.refused}:
+            of_run = [(name, journal) for name, journal in self.files.all() if _run_of(name) == run_id]
+            try:
+                delivered = client.ask("GET", f"/runs/{quoted(run_id)}/journals")
+            except AttemptOver:
+                raise
+            except RunyardError as e:
+                for name, _ in of_run:
+                    self._refuse(name, e)
+                continue
+            for name, journal in of_run:
+                journal.resume(int(delivered.get(name, 0)))
 
     def ship(self, client: ServiceClient) -> None:
         """One piece of every changed journal. Raises ServiceAway; what was not acknowledged is sent again."""
@@ -51,8 +62,18 @@ class JournalShipping:
         except Conflict:
             self.resume(client)
         except RunyardError as e:
-            self.refused[name] = str(e)
-            self.files.settled(name)
+            self._refuse(name, e)
+
+    def _refuse(self, name: str, error: RunyardError) -> None:
+        self.refused[name] = str(error)
+        self.files.settled(name)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _run_of(name: str) -> str:
