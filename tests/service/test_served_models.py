@@ -112,7 +112,7 @@ def registry(parts):
     base, serving = parts.base, parts.serving
     assets = base.stores.assets
     rules = {
-        AssetKind.MODEL: ModelKind(None, base.blobs, assets, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.runs, None, base.blobs, assets, serving.models_stay),
         AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
     }
     return Assets(assets, Workspaces(assets, base.runs, base.clock), rules)

@@ -9,10 +9,11 @@ from runyard.blobs.logs import FileLogStore
 from runyard.engines.gpus import find_gpus
 from runyard.lifecycle.home import require_no_content
 from runyard.planning.gpus import Gpu
-from runyard.ports.blobs import BlobStore, LogStore
+from runyard.ports.blobs import LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
 from runyard.services.attempt_fence import AttemptFence
+from runyard.services.callers_blobs import CallersBlobs
 from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
 from runyard.services.tokens import Tokens
@@ -36,7 +37,7 @@ class Foundation:
     stores: Stores
     runs: RunStore
     logs: LogStore
-    blobs: BlobStore
+    blobs: CallersBlobs
     tokens: Tokens
     fence: AttemptFence
     notifier: Notifier
@@ -57,7 +58,7 @@ def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
         stores=stores,
         runs=NotifyingRunStore(stores.runs, notifier, fence),
         logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
-        blobs=FileBlobStore(home / "blobs"),
+        blobs=CallersBlobs(FileBlobStore(home / "blobs"), stores.runs, stores.files, stores.assets),
         tokens=Tokens(owner_token),
         fence=fence,
         notifier=notifier,

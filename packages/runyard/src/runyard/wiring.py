@@ -224,6 +224,7 @@ def build_services(
         logs=logs,
         files=files,
         blobs=Blobs(base.blobs, attempts=attempts),
+        callers_blobs=base.blobs,
         snapshots=snapshots,
         assets=assets,
         computes=Computes(stores.assets, places),
@@ -313,7 +314,7 @@ def _asset_rules(
     """Secrets and web services have no rules here: they go by their own routes alone."""
     assets = base.stores.assets
     return {
-        AssetKind.MODEL: ModelKind(files, base.blobs, assets, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.runs, files, base.blobs, assets, serving.models_stay),
         AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
         AssetKind.ENVIRONMENT: EnvironmentKind(made.incoming),
         AssetKind.DATASET: DatasetRules(),

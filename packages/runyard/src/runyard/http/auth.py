@@ -8,6 +8,7 @@ from runyard.http.context import Services
 from runyard.http.open_listener import FROM_OUTSIDE
 from runyard.listen_settings import is_loopback
 from runyard.model.runs import RunId, RunRecord
+from runyard.services.callers_blobs import ask_for_run
 from runyard.services.children import is_descendant
 from runyard.services.tokens import Caller, Role
 from runyard.version import WIRE
@@ -39,6 +40,7 @@ async def identify(request: Request) -> None:
     if caller.role is Role.RUN:
         await run_in_threadpool(_refuse_after_the_end, services, caller)
     request.state.caller = caller
+    ask_for_run(caller.run_id)
 
 
 async def owner_only(request: Request) -> None:

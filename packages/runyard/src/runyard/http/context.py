@@ -11,6 +11,7 @@ from runyard.services.attempt_fence import AttemptFence
 from runyard.services.attempt_packages import AttemptPackages
 from runyard.services.builds import Builds
 from runyard.services.built_environments import BuiltEnvironments
+from runyard.services.callers_blobs import CallersBlobs
 from runyard.services.computes import Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import Datasets
@@ -64,6 +65,7 @@ class Services:
     logs: Logs
     files: RunFiles
     blobs: Blobs
+    callers_blobs: CallersBlobs
     snapshots: Snapshots
     assets: Assets
     computes: Computes

@@ -10,7 +10,7 @@ from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId
 from runyard.ports.blobs import BlobStore
-from runyard.ports.stores import AssetStore
+from runyard.ports.stores import AssetStore, RunStore
 from runyard.services.assets import Body
 from runyard.services.environment_names import CURATED_PREFIX
 from runyard.services.files import RunFiles
@@ -63,20 +63,27 @@ class ModelKind(PlainKind):
     else was said of how it was made."""
 
     def __init__(
-        self, files: RunFiles, blobs: BlobStore, assets: AssetStore, models_stay: AbstractContextManager[Any]
+        self,
+        runs: RunStore,
+        files: RunFiles,
+        blobs: BlobStore,
+        assets: AssetStore,
+        models_stay: AbstractContextManager[Any],
     ) -> None:
         """`models_stay` is held by whoever stores something that names models."""
-        self._files, self._blobs, self._assets = files, blobs, assets
+        self._runs, self._files, self._blobs, self._assets = runs, files, blobs, assets
         self.turn = models_stay
 
     def checked_body(self, workspace: str, name: str, body: Body) -> Body:
         kept = dict(body)
         path = kept.pop("model_path", None)
         if path is not None and "files" not in kept:
-            entries = self._from_run(RunId(str(kept.get("run_id", ""))), str(path))
+            entries = self._from_run(self._run_in(workspace, kept.get("run_id")), str(path))
         else:
             entries = checked_entries(_entries(kept.get("files")))
             require_blobs(self._blobs, entries)
+            if kept.get("run_id"):
+                kept["run_id"] = self._run_in(workspace, kept["run_id"], must_be_there=False)
         kept["files"] = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]
         return kept
 
@@ -107,6 +114,17 @@ class ModelKind(PlainKind):
                 hint="Delete the image first.",
                 images=images,
             )
+
+    def _run_in(self, workspace: str, run_id: Any, *, must_be_there: bool = True) -> RunId:
+        """The id, where that run is in the workspace or is gone. NotFound for one of another workspace."""
+        found = RunId(str(run_id or ""))
+        try:
+            is_here = self._runs.get(found).workspace == workspace
+        except NotFound:
+            is_here = not must_be_there
+        if not is_here:
+            raise NotFound(f"There is no run {ascii(found)[:200]} in workspace {workspace!r}.", hint="Check run_id.")
+        return found
 
     def _from_run(self, run_id: RunId, path: str) -> Sequence[FileEntry]:
         path = check_relative_path(path.rstrip("/"), "model_path")

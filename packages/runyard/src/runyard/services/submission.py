@@ -109,10 +109,8 @@ class Submissions:
         except NotFound:
             return None
         if (run.workspace, run.experiment) != (workspace, experiment):
-            raise AlreadyExists(
-                f"The run_id {run_id!r} is taken by a run of {run.experiment!r} in workspace {run.workspace!r}.",
-                hint="Choose another run_id.",
-            )
+            where = f"{run.experiment!r}" if run.workspace == workspace else "another workspace"
+            raise AlreadyExists(f"The run_id {run_id!r} is taken by a run of {where}.", hint="Choose another run_id.")
         return run
 
     def _checked(self, workspace: str, asked: Submission) -> tuple[Snapshot | None, list[str]]:
@@ -191,10 +189,13 @@ class Submissions:
     def _parent(self, asked: Submission, workspace: str) -> RunRecord | None:
         if asked.parent_id is None:
             return None
-        parent = self._runs.get(asked.parent_id)
-        if parent.workspace != workspace:
-            raise InvalidArgument(
-                f"The parent run {parent.id!r} is in workspace {parent.workspace!r}, not in {workspace!r}."
+        try:
+            parent = self._runs.get(asked.parent_id)
+        except NotFound:
+            parent = None
+        if parent is None or parent.workspace != workspace:
+            raise NotFound(
+                f"There is no run {asked.parent_id!r} in workspace {workspace!r}.", hint="Check the parent run."
             )
         self._sweeps.check_parent(parent)
         if not asked.is_interactive and parent.status in CANCELED:

@@ -11,6 +11,7 @@ from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, names
 from runyard.http.packs import unpacked
 from runyard.http.zips import zipped
+from runyard.model.names import check_sha256
 from runyard.services.tokens import Role
 
 router = APIRouter(dependencies=[Depends(living)])
@@ -41,17 +42,20 @@ async def put_blob(services: Use, sha256: str, pieces: BodyPieces) -> Response:
 
 @router.get("/blobs/{sha256}")
 def get_blob(services: Use, sha256: str) -> Response:
+    services.callers_blobs.require_readable(check_sha256(sha256))
     return file_answer(services.blobs.open(sha256))
 
 
 @router.get("/snapshots/{snapshot_id}")
 def get_snapshot(services: Use, snapshot_id: str) -> Response:
+    services.callers_blobs.require_snapshot(snapshot_id)
     snapshot = services.snapshots.get(snapshot_id)
     return Json({"id": snapshot.id, "entries": as_rows(snapshot.entries)})
 
 
 @router.get("/snapshots/{snapshot_id}/zip")
 def get_snapshot_zip(services: Use, snapshot_id: str) -> Response:
+    services.callers_blobs.require_snapshot(snapshot_id)
     snapshot = services.snapshots.get(snapshot_id)
 
     def opened() -> Iterator[bytes]:

@@ -39,9 +39,10 @@ class ModelLineages:
 
     def _run_of(self, model: Asset) -> RunRecord | None:
         try:
-            return self._runs.get(RunId(str(model.body.get("run_id") or "")))
+            run = self._runs.get(RunId(str(model.body.get("run_id") or "")))
         except NotFound:
             return None
+        return run if run.workspace == model.workspace else None
 
     def _read_by(self, run: RunRecord | None) -> list[dict[str, Any]]:
         inputs = self._lineage.of_run(run.id)[0] if run is not None else ()

@@ -47,17 +47,17 @@ class ServableModels:
             served=ServedModel(asset.name, asset.version, file_entries(body.get("files") or ())),
             framework=str(body.get("framework") or ""),
             framework_version=str(body.get("framework_version") or ""),
-            origin=self._origin(body.get("run_id"), body.get("client")),
+            origin=self._origin(asset.workspace, body.get("run_id"), body.get("client")),
             resources={name: body[name] for name in wanted if body.get(name) is not None},
         )
 
-    def _origin(self, run_id: object, client: object) -> Origin | None:
+    def _origin(self, workspace: str, run_id: object, client: object) -> Origin | None:
         """The run's lock tells best what a model needs; else whoever registered it does."""
         if isinstance(run_id, str) and run_id:
             try:
                 run = self._runs.get(RunId(run_id))
             except NotFound:
                 run = None
-            if run is not None and run.environment_lock:
+            if run is not None and run.workspace == workspace and run.environment_lock:
                 return Origin.of_lock(self._python_of(run), run.environment_lock, run.id)
         return Origin.of_client(client) if isinstance(client, dict) else None
