@@ -80,6 +80,9 @@ class CallersBlobs:
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
         return self._blobs.delete_unused(used, older_than_seconds)
 
+    def remove_abandoned(self) -> tuple[int, int]:
+        return self._blobs.remove_abandoned()
+
     def require_readable(self, sha256: str) -> None:
         """NotFound, as of a blob that is not there, where the run that asks may not have it."""
         run_id = _asking.get()
