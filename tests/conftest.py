@@ -14,7 +14,7 @@ from runyard.node.line_socket import ask_socket
 from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
-pytest_plugins = ["tests.leftovers"]
+pytest_plugins = ["tests.leftovers", "tests.needs"]
 ENDING_SECONDS = 15.0
 _numbers = itertools.count(1)
 

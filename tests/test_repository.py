@@ -1,8 +1,11 @@
 """What the repository promises about itself: small files, documented commands and settings, nothing of one machine."""
 
 import re
+import shutil
 import subprocess
 import tomllib
+from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ from packaging.requirements import Requirement
 from typer.main import get_command
 
 from runyard.cli.application import build_app
+from runyard_sdk.ignore import source_rules
+from runyard_sdk.snapshot import walk
 
 REPOSITORY = Path(__file__).parents[1]
 LIMIT = 400
@@ -18,11 +23,18 @@ EXCUSED: dict[str, int] = {}
 """Files that may be longer, with their own limit: a reviewed decision, never a by-product."""
 
 
+@cache
+def sources() -> tuple[str, ...]:
+    """Files of the repository: those git tracks, or, in a checkout without git, those .gitignore does not name."""
+    if shutil.which("git") is None or not (REPOSITORY / ".git").exists():
+        found = (name for name, _, _ in walk(str(REPOSITORY), source_rules(str(REPOSITORY))))
+        return tuple(name for name in found if not name.startswith(".git/"))
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return tuple(name for name in listed.stdout.split("\0") if name and (REPOSITORY / name).is_file())
+
+
 def tracked(*patterns: str) -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--", *patterns], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    return [name for name in listed.stdout.split("\0") if name and (REPOSITORY / name).is_file()]
+    return [name for name in sources() if not patterns or any(fnmatch(name, pattern) for pattern in patterns)]
 
 
 @pytest.mark.parametrize("name", tracked("*.py"))

@@ -36,6 +36,7 @@ def test_it_names_what_runs_need(shell: Shell) -> None:
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in found["Python"]["found"]
 
 
+@pytest.mark.needs("mpi")
 def test_it_finds_what_this_machine_has_for_several_nodes(shell: Shell) -> None:
     found = findings(shell)
     assert "(Open MPI) 4." in found["Open MPI"]["found"]

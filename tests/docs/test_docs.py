@@ -31,7 +31,13 @@ def environment(tmp_path):
     end_home(tmp_path / "home")
 
 
-@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=name)
+def with_needs(page):
+    return pytest.param(
+        page, marks=[pytest.mark.needs("mpi")] if "MpiConfiguration" in page.read_text(encoding="utf-8") else []
+    )
+
+
+@pytest.mark.parametrize("page", map(with_needs, PAGES_WITH_CODE), ids=name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, environment, tmp_path):
     folder = tmp_path / "reader"
     folder.mkdir()

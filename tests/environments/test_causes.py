@@ -109,6 +109,7 @@ def test_a_compiler_that_is_missing(root, variables, wheels):
     assert "no-such-gcc is not on this machine" in failure.hint
 
 
+@pytest.mark.needs("compiler")
 def test_a_header_that_is_missing(root, variables, wheels):
     work = COMPILES.format(source="#include <no/such/thing.h>", compiler="gcc", option="-O1")
     add_source(wheels, "demo", "1.0", work=work)
@@ -117,6 +118,7 @@ def test_a_header_that_is_missing(root, variables, wheels):
     assert "that has no/such/thing.h" in failure.hint
 
 
+@pytest.mark.needs("compiler")
 def test_a_library_that_is_missing(root, variables, wheels):
     add_source(wheels, "demo", "1.0", work=COMPILES.format(source="", compiler="gcc", option="-lnosuchlibrary"))
     _assert_said(_failure(root, variables), "header_missing", "cannot find -lnosuchlibrary")

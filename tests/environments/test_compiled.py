@@ -56,6 +56,7 @@ def _makes(environments: UvEnvironments, spec: EnvironmentSpec) -> tuple[str, bo
     return _against(built.python), any(line.startswith("Building horovod") for line in said)
 
 
+@pytest.mark.needs("compiler")
 def test_horovod_is_compiled_against_the_framework_once_and_then_taken_from_the_cache(environments, wheels):
     said: list[str] = []
     first = environments.ensure(SPEC, said.append)
@@ -68,6 +69,7 @@ def test_horovod_is_compiled_against_the_framework_once_and_then_taken_from_the_
     assert _makes(environments, with_extra) == ("1.13.2", False)
 
 
+@pytest.mark.needs("compiler")
 def test_what_comes_from_another_index_is_compiled_from_that(environments, wheels):
     assert _makes(environments, SPEC) == ("1.13.2", True)
     assert _makes(environments, replace(SPEC, sources="of another workspace")) == ("1.13.2", True)
@@ -75,6 +77,7 @@ def test_what_comes_from_another_index_is_compiled_from_that(environments, wheel
     assert _makes(environments, replace(SPEC, requirements=(*SPEC.requirements, named))) == ("1.13.2", True)
 
 
+@pytest.mark.needs("compiler")
 def test_another_release_of_the_framework_has_its_own_wheel(environments, wheels):
     add_wheel(wheels, "tensorflow", "1.13.1")
     older = replace(SPEC, requirements=("tensorflow==1.13.1", *SPEC.requirements[1:]))
@@ -82,6 +85,7 @@ def test_another_release_of_the_framework_has_its_own_wheel(environments, wheels
     assert _makes(environments, older) == ("1.13.1", True)
 
 
+@pytest.mark.needs("compiler")
 def test_another_open_mpi_has_its_own_wheel_and_a_patch_of_it_has_not(environments, tools, wheels):
     environments.ensure(SPEC, _unheard)
     add_wheel(wheels, "extra", "1.0")
@@ -92,6 +96,7 @@ def test_another_open_mpi_has_its_own_wheel_and_a_patch_of_it_has_not(environmen
     assert _makes(environments, replace(SPEC, requirements=(*SPEC.requirements, "more"))) == ("1.13.2", True)
 
 
+@pytest.mark.needs("compiler")
 @pytest.mark.parametrize("asked", ["horovod==0.19.5", "horovod>=0.17"])
 def test_the_release_that_the_user_names_is_built(environments, wheels, asked):
     add_horovod(wheels, "0.19.5")
@@ -108,6 +113,7 @@ def test_a_framework_without_a_suitable_release_is_noted_and_goes_without(enviro
     assert any("no release of it is known to work with tensorflow 1.4.0" in line for line in said)
 
 
+@pytest.mark.needs("compiler")
 def test_an_environment_that_is_made_again_has_it_too(environments, root):
     first = environments.ensure(SPEC, _unheard)
     EnvironmentFolder(root, first.key).remove()
@@ -140,6 +146,7 @@ def test_an_mpi_of_another_make_is_refused(root, variables, tools):
         UvEnvironments(root, variables).ensure(SPEC, _unheard)
 
 
+@pytest.mark.needs("compiler")
 def test_what_the_compiler_said_is_quoted_and_nothing_is_kept(root, variables, tools):
     add_open_mpi(tools)
     (tools / "g++").write_text("#!/bin/sh\necho 'horovod.cc:3: error: no such thing' >&2\nexit 1\n")
@@ -159,6 +166,7 @@ def _build_and_count(root: Path, variables: dict[str, str], extra: str) -> tuple
     return _against(built.python), sum(line.startswith(BUILDING) for line in said)
 
 
+@pytest.mark.needs("compiler")
 def test_builders_of_different_environments_compile_once(root, variables, wheels):
     extras = ["one", "two", "three"]
     for name in extras:
@@ -169,6 +177,7 @@ def test_builders_of_different_environments_compile_once(root, variables, wheels
     assert sum(count for _, count in made) == 1
 
 
+@pytest.mark.needs("compiler")
 def test_what_a_killed_builder_left_is_neither_used_nor_kept(root, variables, wheels, tmp_path):
     gate = str(tmp_path / "gate")
     os.mkfifo(f"{gate}.entered")
@@ -187,6 +196,7 @@ def test_what_a_killed_builder_left_is_neither_used_nor_kept(root, variables, wh
     assert [folder.name for folder in (root / "wheels").iterdir() if folder.name.startswith(".")] == []
 
 
+@pytest.mark.needs("compiler")
 def test_a_disk_that_fills_up_while_compiling_is_said_and_nothing_is_kept(tmp_path, variables, wheels):
     add_horovod(wheels, ballast=64 << 20)
     with mounted(tmp_path / "small", 48) as small_disk:
@@ -199,6 +209,7 @@ def test_a_disk_that_fills_up_while_compiling_is_said_and_nothing_is_kept(tmp_pa
         assert list((root / "wheels").iterdir()) == []
 
 
+@pytest.mark.needs("compiler")
 def test_pruning_removes_wheels_that_were_not_used_lately_and_leftovers(environments, root, variables):
     built = environments.ensure(SPEC, _unheard)
     wheels = CompiledWheels(root, variables)
@@ -213,6 +224,7 @@ def test_pruning_removes_wheels_that_were_not_used_lately_and_leftovers(environm
     assert [environment.key for environment in list_built(root)] == [built.key]
 
 
+@pytest.mark.needs("compiler")
 def test_the_same_environment_is_made_on_a_machine_without_compilers(environments, tmp_path, variables, tools):
     made = environments.lock_of(environments.ensure(SPEC, _unheard))
     assert made is not None

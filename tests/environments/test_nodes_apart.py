@@ -63,6 +63,7 @@ def _against(python: Path) -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.needs("compiler")
 def test_what_one_node_compiled_another_takes_from_the_service(node, wheels):
     first, told, log = node("first", kind="prepare", programs=("mpirun", "mpicxx"), keeps_compiler=True)
     assert told == [{"step": "environment"}]
@@ -77,6 +78,7 @@ def test_what_one_node_compiled_another_takes_from_the_service(node, wheels):
     assert node("second")[1] == []
 
 
+@pytest.mark.needs("compiler")
 def test_a_node_of_another_kind_compiles_its_own_and_has_it_kept(node, client):
     compilers = {"programs": ("mpirun", "mpicxx"), "keeps_compiler": True}
     node("first", kind="prepare", **compilers)

@@ -1,6 +1,7 @@
 """Runs on several nodes of this machine, held open in one phase; with each of their processes in reach, and a look at
 what they leave behind. The scripts use no framework and no MPI library: the platform's part of it is what is tried."""
 
+import fcntl
 import json
 import os
 import signal
@@ -123,8 +124,9 @@ class Gang:
             f"process {pid}: {_name(pid)}" for pid in self.yard.processes() if pid not in platform and is_alive(pid)
         ]
         left += [f"{_name(pid)} in the run's network" for pid in pids() if _network_of(pid) in self._networks]
-        places = [home / "attempts", home / "ports", home / "mounts"]
+        places = [home / "attempts", home / "mounts"]
         left += [str(path) for place in places if place.exists() for path in place.iterdir()]
+        left += [str(path) for path in (home / "ports").glob("*") if _is_locked(path)]
         left += [str(path) for path in Path("/dev/shm").glob("runyard-*") if path.name in self._memory]
         return left
 
@@ -205,6 +207,16 @@ def _pid_in(file: Path) -> int | None:
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
     return None
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process holds the port; the file itself stays for the next who wants it."""
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _network_of(pid: int) -> str:

@@ -51,7 +51,11 @@ MATRIX = [
     for victim in victims
     if (victim not in OF_LAUNCHERS or layout == "mpi") and (victim != "rank 2" or FULL or layout == "ps")
 ]
-CHOSEN = MATRIX if FULL else [case for case in MATRIX if case in CI]
+CHOSEN = [
+    pytest.param(*case, marks=[pytest.mark.needs("mpi")] if case[1] == "mpi" else [])
+    for case in MATRIX
+    if FULL or case in CI
+]
 
 
 @pytest.mark.parametrize(("phase", "layout", "victim"), CHOSEN, ids=lambda value: value.replace(" ", "-"))

@@ -92,6 +92,7 @@ def _opened(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     yard.close()
 
 
+@pytest.mark.needs("mpi")
 def test_ranks_that_flood_their_logs_lose_nothing_and_are_held_in_no_memory(yard: Yard, tmp_path: Path) -> None:
     gang = Gang(yard, "mpi", 2, tmp_path).submit(FLOODS)
     service = gang.pid_of("service")
@@ -112,6 +113,7 @@ def test_ranks_that_flood_their_logs_lose_nothing_and_are_held_in_no_memory(yard
     gang.check_nothing_is_left()
 
 
+@pytest.mark.needs("mpi")
 def test_what_every_rank_of_a_launcher_was_doing_is_told_when_its_time_is_up(yard: Yard, tmp_path: Path) -> None:
     gang = Gang(yard, "mpi", 2, tmp_path).submit(HANGS, max_run_duration_seconds=3)
     run = ended(gang.run)
@@ -155,6 +157,7 @@ def test_a_node_without_open_mpi_says_what_to_install(yard_without_mpi: Yard, tm
     gang.check_nothing_is_left()
 
 
+@pytest.mark.needs("mpi")
 @pytest.mark.parametrize("layout", ["mpi", "torch", "ps"] if FULL else ["mpi"])
 def test_cancel_ends_every_rank_though_a_node_is_frozen(yard: Yard, tmp_path: Path, layout: str) -> None:
     gang = Gang(yard, layout, 2, tmp_path).submit()

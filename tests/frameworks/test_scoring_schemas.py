@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdk.test_every_interpreter import interpreters
+from tests.needs import interpreters
 from tests.sdk.test_scoring_worker import sdk_test_module
 
 pytestmark = pytest.mark.frameworks

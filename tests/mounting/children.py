@@ -11,19 +11,30 @@ _PR_SET_DUMPABLE = 4
 
 def in_child(work: Callable[[], None], *, user: int = 0) -> None:
     """Run it in a process of its own, as that user; fails where it failed."""
+
+    def told() -> bool:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            raise
+        return True
+
+    assert ended_well(told, user=user)
+
+
+def ended_well(work: Callable[[], bool], *, user: int = 0) -> bool:
+    """Run it in a process of its own, as that user; whether it returned True."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
             if user:
                 _become(user)
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
+            code = 0 if work() else 1
         finally:
             os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def in_new_program(work: Callable[..., None], *arguments: Any) -> None:

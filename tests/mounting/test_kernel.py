@@ -95,6 +95,7 @@ def test_a_sweep_is_quiet_where_nothing_is(tmp_path: Path) -> None:
     assert kernel.sweep(tmp_path / "never" / "made") == []
 
 
+@pytest.mark.needs("mount namespace")
 def test_unshared_mounts_are_seen_by_nobody_else_and_end_with_their_process(source: Path, mounts: Path) -> None:
     def child() -> None:
         assert kernel.unshare_mounts()
@@ -106,6 +107,7 @@ def test_unshared_mounts_are_seen_by_nobody_else_and_end_with_their_process(sour
     assert list((mounts / "data").iterdir()) == []
 
 
+@pytest.mark.needs("root", "user namespace")
 def test_an_ordinary_user_gets_mounts_of_his_own_and_stays_himself() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -139,6 +139,7 @@ def test_a_place_where_nothing_can_be_mounted_is_told(attempt: AttemptMounts) ->
     (attempt.root / "mounts").unlink()
 
 
+@pytest.mark.needs("mount namespace")
 def test_in_a_namespace_of_its_own_a_killed_mount_leaves_nothing(attempt: AttemptMounts) -> None:
     (attempt.stored / "file").write_text("content")
     data = attempt.read_only()
@@ -155,7 +156,14 @@ def test_in_a_namespace_of_its_own_a_killed_mount_leaves_nothing(attempt: Attemp
     assert list(data.mount_point.iterdir()) == []
 
 
-@pytest.mark.parametrize("has_namespace", [False, True], ids=["fusermount3", "namespace"])
+@pytest.mark.parametrize(
+    "has_namespace",
+    [
+        pytest.param(False, id="fusermount3", marks=pytest.mark.needs("fusermount3")),
+        pytest.param(True, id="namespace", marks=pytest.mark.needs("user namespace")),
+    ],
+)
+@pytest.mark.needs("root", "user fuse")
 def test_an_ordinary_user_can_mount(has_namespace: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from runyard.engines.local import LocalEngine
-from runyard.environments.interpreters import discover
 from runyard.model.files import FileEntry
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
 from runyard.model.runs import AttemptId, RunId
@@ -19,6 +18,7 @@ from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import attempt_folders
 from runyard.node.processes import carrying
 from runyard.ports.engine import ticket_for
+from tests.needs import interpreter
 from tests.node.recording_service import RecordingService
 
 
@@ -36,10 +36,9 @@ def home(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def interpreter_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+def interpreter_of() -> Callable[[str], str]:
     """The path of this machine's Python of that version."""
-    found = discover(tmp_path_factory.mktemp("interpreters") / "known.json", os.environ)
-    return {".".join(map(str, one.version[:2])): str(one.path) for one in found}.__getitem__
+    return lambda version: str(interpreter(version))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from runyard.model.plan import PortWish
-from runyard.node.network import why_no_private_network
 from runyard.node.processes import descendants
 from tests.node.conftest import a_rank, is_running
 from tests.node.test_parts import SLEEPS, parts, pid_of_rank
@@ -58,7 +57,7 @@ def test_what_no_process_can_be_started_with_is_told_as_the_nodes_failure(submit
     assert (first["outcome"], first["error"]) == ("failed", None)
 
 
-@pytest.mark.skipif(why_no_private_network() != "", reason=why_no_private_network())
+@pytest.mark.needs("private network")
 def test_a_run_whose_pasta_is_killed_reaches_the_service_again(submit_to_nodes, service, home, tmp_path):
     go, env = tmp_path / "go", {"RUNYARD_URL": json.loads((home / "service.json").read_text())["url"]}
     submit_to_nodes(REACHES_THE_SERVICE, [a_rank(0, str(go), **env)], [a_rank(1, str(go), **env)])

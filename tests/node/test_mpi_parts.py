@@ -68,6 +68,7 @@ def launcher_pid(service) -> int:
     return service.wait_for(lambda: service.report("running", node=0))["pid"]
 
 
+@pytest.mark.needs("mpi")
 def test_the_ranks_of_two_nodes_run_each_where_it_belongs(submit_mpi, service):
     submit_mpi(TELLS_RANK, per_node=2)
     assert [report["outcome"] for report in service.all_ended(2)] == ["completed", "completed"]
@@ -79,12 +80,14 @@ def test_the_ranks_of_two_nodes_run_each_where_it_belongs(submit_mpi, service):
     assert sorted(service.journals) == [f"run1~{rank}-1-a" for rank in range(4)]
 
 
+@pytest.mark.needs("mpi")
 def test_ranks_of_one_node_need_no_door(submit_mpi, service):
     submit_mpi(TELLS_RANK, node_count=1, per_node=2)
     assert service.all_ended(1)[0]["outcome"] == "completed"
     assert "rank 1 of 2" in rank_log(service, 1)
 
 
+@pytest.mark.needs("mpi")
 def test_the_rank_that_fails_on_another_node_is_blamed(submit_mpi, service, tmp_path):
     submit_mpi(SLEEPS.replace("GO", repr(str(tmp_path / "go"))))
     pids = pids_of_ranks(service, 2)
@@ -97,6 +100,7 @@ def test_the_rank_that_fails_on_another_node_is_blamed(submit_mpi, service, tmp_
     assert not any(map(is_running, pids))
 
 
+@pytest.mark.needs("mpi")
 def test_a_killed_rank_is_blamed_with_its_signal(submit_mpi, service, tmp_path):
     submit_mpi(SLEEPS.replace("GO", repr(str(tmp_path / "go"))))
     pids = pids_of_ranks(service, 2)
@@ -107,6 +111,7 @@ def test_a_killed_rank_is_blamed_with_its_signal(submit_mpi, service, tmp_path):
     assert not is_running(pids[1])
 
 
+@pytest.mark.needs("mpi")
 def test_a_killed_launcher_fails_the_run_and_leaves_no_rank(submit_mpi, service, tmp_path):
     submit_mpi(SLEEPS.replace("GO", repr(str(tmp_path / "go"))))
     pids = pids_of_ranks(service, 2)
@@ -117,6 +122,7 @@ def test_a_killed_launcher_fails_the_run_and_leaves_no_rank(submit_mpi, service,
     assert not any(map(is_running, pids))
 
 
+@pytest.mark.needs("mpi")
 def test_a_killed_daemon_fails_the_run_and_leaves_no_rank(submit_mpi, service, tmp_path):
     submit_mpi(SLEEPS.replace("GO", repr(str(tmp_path / "go"))))
     pids = pids_of_ranks(service, 2)
@@ -128,6 +134,7 @@ def test_a_killed_daemon_fails_the_run_and_leaves_no_rank(submit_mpi, service, t
     assert not any(map(is_running, pids))
 
 
+@pytest.mark.needs("mpi")
 def test_a_cancel_ends_the_ranks_of_every_node(submit_mpi, service, engine, tmp_path):
     ticket = submit_mpi(SLEEPS.replace("GO", repr(str(tmp_path / "go"))))
     pids = pids_of_ranks(service, 2)
@@ -142,6 +149,7 @@ def test_a_node_without_open_mpi_says_what_to_install(submit_mpi, service):
     assert "apt-get install openmpi-bin" in ended[0]["error"]["message"]
 
 
+@pytest.mark.needs("mpi")
 def test_ranks_that_hang_on_every_node_leave_their_stacks(submit_mpi, service):
     submit_mpi("import time\ndef waits_for_ever():\n    time.sleep(600)\nwaits_for_ever()\n", max_seconds=4)
     ended = service.all_ended(2)

@@ -62,6 +62,7 @@ def variables(run: Any, log: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.needs("mpi")
 def test_mpi_ranks_have_logs_metrics_and_outputs_of_their_own(
     experiment: Experiment, cluster: AmlCompute, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_rank_that_fails_is_named(experiment: Experiment, cluster: AmlCompute,
     assert "the second gives up" in str(raised.value)
 
 
+@pytest.mark.needs("mpi")
 def test_nodes_are_seen_while_a_run_holds_them(experiment: Experiment, cluster: AmlCompute, tmp_path: Path) -> None:
     waits = "import os, time\nwhile not os.path.exists({!r}):\n    time.sleep(0.05)\n"
     run = submit(experiment, tmp_path / "source", MpiConfiguration(1, 2), waits.format(str(tmp_path / "go")))

@@ -8,7 +8,7 @@ import pytest
 from azureml.core import Dataset, Datastore, ScriptRunConfig
 from azureml.data import LinkFileOutputDatasetConfig, OutputFileDatasetConfig
 from azureml.exceptions import UserErrorException
-from tests.sdk.test_every_interpreter import FOUND
+from tests.needs import interpreter
 from tests.sdk.yard import config, submit
 
 
@@ -79,10 +79,12 @@ assert Dataset.get_by_name(Workspace.from_config(), "letters").id == found.id
 """
 
 
-@pytest.mark.parametrize("version", [sys.version_info[:2], (3, 6)], ids=["this Python", "the oldest"])
+@pytest.mark.parametrize("version", ["", "3.6"], ids=["this Python", "the oldest"])
 def test_a_dataset_that_a_script_looks_up_is_told_as_a_reference(experiment, dataset, tmp_path, version):
-    made = config(tmp_path / "source", f"import sys\nassert sys.version_info[:2] == {version}\n{LOOKUP}")
-    made.run_config.environment.python.interpreter_path = str(FOUND[version])
+    python = interpreter(version) if version else sys.executable
+    is_asked = f"import sys\nassert '%d.%d' % sys.version_info[:2] == {version!r}\n" if version else ""
+    made = config(tmp_path / "source", is_asked + LOOKUP)
+    made.run_config.environment.python.interpreter_path = str(python)
     details = finished(experiment.submit(made))
     assert [(read["dataset"]["id"], read["consumptionDetails"]) for read in details["inputDatasets"]] == [
         (dataset.id, {"type": "Reference"})
@@ -205,7 +207,7 @@ def test_the_oldest_python_finds_its_inputs_too(experiment, dataset, tmp_path):
         dataset.as_named_input("brought").as_download(),
         dataset.as_named_input("directly"),
     )
-    made.run_config.environment.python.interpreter_path = str(FOUND[3, 6])
+    made.run_config.environment.python.interpreter_path = str(interpreter("3.6"))
     assert finished(experiment.submit(made))["status"] == "Completed"
 
 

@@ -126,7 +126,7 @@ class TheResponse(unittest.TestCase):
                                                         ["Set-Cookie", "b"]])
 
     def test_a_header_with_a_line_end_is_not_sent(self):
-        with self.assertRaises(Unanswerable):
+        with self.assertRaises((Unanswerable, ValueError)):  # newer releases of Python refuse it in AMLResponse already
             response_answer(AMLResponse(b"", 200, {"A": "b\nc"}))
 
 

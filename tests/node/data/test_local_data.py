@@ -28,6 +28,7 @@ except OSError as e:
 """
 
 
+@pytest.mark.needs("mount namespace")
 def test_a_whole_folder_is_mounted_where_it_lies(submit, service, datastore, home):
     service.data = on_folder(datastore, mnist=whole_folder(datastore, "mnist"))
     item = dataset()
@@ -38,6 +39,7 @@ def test_a_whole_folder_is_mounted_where_it_lies(submit, service, datastore, hom
     assert (datastore / "mnist/test/b.gz").read_text() == "second"
 
 
+@pytest.mark.needs("mount namespace")
 def test_one_file_that_is_mounted_is_given_as_the_file(submit, service, datastore, home):
     service.data = on_folder(datastore, mnist=one_file(datastore, "mnist/train/a.gz"))
     item = dataset()
@@ -53,6 +55,7 @@ def test_a_selection_of_files_is_laid_out_by_its_paths(submit, service, datastor
     assert driver_log(service).splitlines()[:2] == ["n notes", "x/a.gz first"]
 
 
+@pytest.mark.needs("mount namespace")
 @pytest.mark.parametrize("path", ["mnist", "mnist/train/a.gz"])
 def test_a_mounted_dataset_cannot_be_written_even_by_root(submit, service, datastore, path):
     is_file = path.endswith(".gz")
@@ -64,6 +67,7 @@ def test_a_mounted_dataset_cannot_be_written_even_by_root(submit, service, datas
     assert (datastore / "mnist/train/a.gz").read_text() == "first"
 
 
+@pytest.mark.needs("mount namespace")
 def test_nothing_can_be_added_to_a_mounted_selection(submit, service, datastore):
     service.data = on_folder(datastore, mnist=one_file(datastore, "notes.txt"))
     item = dataset()
@@ -88,6 +92,7 @@ def test_path_on_compute_leads_to_the_data_from_the_working_folder(submit, servi
     assert driver_log(service) == "first\n"
 
 
+@pytest.mark.needs("mount namespace")
 @pytest.mark.parametrize("mode", ["mount", "download"])
 def test_an_absolute_path_on_compute_is_made_for_the_run_alone(submit, service, datastore, tmp_path, mode):
     wanted = tmp_path / "elsewhere" / "mnist"
@@ -99,6 +104,7 @@ def test_an_absolute_path_on_compute_is_made_for_the_run_alone(submit, service, 
     assert list(wanted.iterdir()) == []
 
 
+@pytest.mark.needs("mount namespace")
 def test_an_absolute_path_on_compute_hides_no_files(submit, service, datastore, tmp_path):
     wanted = tmp_path / "taken"
     wanted.mkdir()
@@ -110,6 +116,7 @@ def test_an_absolute_path_on_compute_hides_no_files(submit, service, datastore, 
     assert f"path_on_compute '{wanted}' of mnist is not made (that folder is not empty)" in node_log(service)
 
 
+@pytest.mark.needs("mount namespace")
 def test_a_path_on_compute_in_the_home_never_leads_the_cleaning_to_the_data(submit, service, datastore, home):
     wanted = home / "attempts/run1.1/work/outputs"
     service.data = on_folder(datastore)

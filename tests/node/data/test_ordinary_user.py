@@ -53,6 +53,7 @@ def his_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.needs("root", "user namespace")
 def test_an_ordinary_user_gets_mounts_of_his_own(his_folder: Path) -> None:
     home, elsewhere, datastore = his_folder / "home", his_folder / "elsewhere", a_datastore(his_folder / "store")
     home.mkdir()

@@ -238,6 +238,7 @@ def agent_without_fuse(home) -> Iterator[None]:
     agent.wait()
 
 
+@pytest.mark.needs("mount namespace")
 def test_where_fuse_is_missing_data_is_downloaded_and_that_is_said_once(agent_without_fuse, submit, service, web):
     web("/a.gz", "/b/b.gz")
     ended = run(submit, service, "import sys; print(open(sys.argv[1] + '/a.gz').read())", dataset())
@@ -247,6 +248,7 @@ def test_where_fuse_is_missing_data_is_downloaded_and_that_is_said_once(agent_wi
     assert node_log(service).count("instead of mounted") == 1
 
 
+@pytest.mark.needs("mount namespace")
 def test_one_file_is_given_as_the_file_without_fuse_too(agent_without_fuse, submit, service, web):
     web("/a.gz")
     run(submit, service, "import sys; print(open(sys.argv[1]).read())", dataset())

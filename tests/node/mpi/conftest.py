@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import require
 from tests.node.mpi.job import MpiJob
 
 _networks = itertools.count(1)
@@ -12,6 +13,7 @@ _networks = itertools.count(1)
 @pytest.fixture
 def start_job(tmp_path: Path) -> Iterator:
     """A job on two nodes; whatever is left of it at the end is killed."""
+    require("mpi")
     jobs = []
 
     def start(*command: str, ranks_per_node: int = 2, **options) -> MpiJob:

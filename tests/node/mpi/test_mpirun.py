@@ -86,6 +86,7 @@ def test_ranks_of_nodes_that_share_no_files_meet_by_address(start_job):
     assert job.nodes[1].door.address.startswith(f"tcp:{job.plan.nodes[1].address}:")
 
 
+@pytest.mark.needs("private network")
 def test_a_job_computes_in_a_private_network(start_job, tmp_path):
     network = PrivateNetwork.make(tmp_path, {})
     with contextlib.closing(network):
@@ -215,5 +216,6 @@ def test_a_launcher_is_given_a_daemon_and_no_other_program(words):
         daemon_words(mpi_plan(["a", "b"], 1), words, "python", os.environ)
 
 
+@pytest.mark.needs("mpi")
 def test_mpirun_is_the_version_whose_words_we_read():
     assert b"(Open MPI) 4." in subprocess.run(["mpirun", "--version"], capture_output=True, check=True).stdout

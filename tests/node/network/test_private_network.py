@@ -16,12 +16,14 @@ from runyard.errors import EngineError
 from runyard.node.network import PrivateNetwork, why_no_private_network
 from runyard.node.network.host_ports import ports_to_reach
 from runyard.node.processes import identify
+from tests.needs import require
 
 END_SECONDS = 5.0
 
 
 @pytest.fixture
 def network(tmp_path):
+    require("private network")
     made = PrivateNetwork.make(tmp_path, {})
     yield made
     made.close()
@@ -156,6 +158,7 @@ signal.pause()
 """
 
 
+@pytest.mark.needs("private network")
 def test_what_keeps_it_dies_with_who_made_it(tmp_path):
     maker = subprocess.Popen([sys.executable, "-c", MAKES_AND_WAITS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     keepers = [identify(int(pid)) for pid in _first_line(maker).split()]
@@ -172,6 +175,7 @@ def test_the_holder_keeps_nothing_of_its_maker_open(network, tmp_path):
     assert os.listdir(f"/proc/{network.pid}/fd") == []
 
 
+@pytest.mark.needs("private network")
 def test_the_setting_keeps_runs_in_the_machines_network():
     assert why_no_private_network({}) == ""
     assert why_no_private_network({"RUNYARD_NETWORK": "host"}) == "RUNYARD_NETWORK=host says so."
@@ -210,6 +214,7 @@ AS_ORDINARY_USER = """
 import ctypes, os, subprocess, sys, tempfile
 from pathlib import Path
 from runyard.node.network import PrivateNetwork, why_no_private_network
+from tests.needs import require
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # dumpable, as any process that begins as this user
 assert why_no_private_network({}) == "", why_no_private_network({})
@@ -222,7 +227,7 @@ network.close()
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user; others test this by all tests above")
+@pytest.mark.needs("root", "private network")
 def test_an_ordinary_user_has_it_too_and_stays_who_he_is(listening):
     folder = Path(os.environ["TMPDIR"])
     command = [sys.executable, "-c", AS_ORDINARY_USER, str(folder), str(listening.getsockname()[1])]
@@ -249,6 +254,7 @@ print(names.RESOLVER_SETTINGS.read_text())
 """
 
 
+@pytest.mark.needs("root", "private network")
 def test_names_are_looked_up_behind_a_server_on_the_machines_loopback(tmp_path):
     command = [sys.executable, "-c", WITH_RESOLVER_ON_LOOPBACK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -273,7 +279,7 @@ print(why_no_private_network({}))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.needs("root", "user namespace")
 def test_an_ordinary_users_run_that_mounts_data_stays_in_the_machines_network():
     """Its supervisors live in user namespaces of their own, and none of those can join another's network."""
     done = subprocess.run([sys.executable, "-c", MOUNTS_AS_ORDINARY_USER], capture_output=True, text=True, check=True)
