@@ -68,7 +68,8 @@ ci-setup: ## system packages by name; needs root only when one is missing
 	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -qq; apt-get install -y -qq --no-install-recommends $$missing >/dev/null
-	@[ ! -c /dev/fuse ] || [ "$$(id -u)" != 0 ] || chmod 666 /dev/fuse  # as udev does, where one runs
+	@# Where no udev runs, these devices are closed to ordinary users.
+	@[ "$$(id -u)" != 0 ] || for device in /dev/fuse /dev/net/tun; do [ ! -c "$$device" ] || chmod 666 "$$device"; done
 
 clean: ## remove the environment and every cache of this checkout
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -51,8 +51,9 @@ def _can_compile() -> bool:
     return on_path("c++")() and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 
 
-def _may_all_open_fuse() -> bool:
-    return os.path.exists("/dev/fuse") and os.stat("/dev/fuse").st_mode & 0o006 == 0o006
+def _may_all_open_devices() -> bool:
+    devices = ("/dev/fuse", "/dev/net/tun")
+    return all(os.path.exists(device) and os.stat(device).st_mode & 0o006 == 0o006 for device in devices)
 
 
 @cache
@@ -66,7 +67,9 @@ NEEDS = {
     "mpi": Need("Open MPI", "apt-get install openmpi-bin", on_path("mpirun", "orted")),
     "compiler": Need("a C++ compiler and Python's headers", "apt-get install g++ python3-dev", _can_compile),
     "fusermount3": Need("fusermount3", "apt-get install fuse3", on_path("fusermount3")),
-    "user fuse": Need("/dev/fuse for every user", "chmod 666 /dev/fuse, as udev does", _may_all_open_fuse),
+    "user devices": Need(
+        "devices open to every user", "chmod 666 /dev/fuse /dev/net/tun, as udev does", _may_all_open_devices
+    ),
     "private network": Need("pasta", "apt-get install passt", lambda: why_no_private_network({}) == ""),
     "mount namespace": Need(
         "a mount namespace", "a machine or container that allows one; a chroot does not", partial(_may_unshare, 0)

@@ -163,7 +163,7 @@ def test_in_a_namespace_of_its_own_a_killed_mount_leaves_nothing(attempt: Attemp
         pytest.param(True, id="namespace", marks=pytest.mark.needs("user namespace")),
     ],
 )
-@pytest.mark.needs("root", "user fuse")
+@pytest.mark.needs("root", "user devices")
 def test_an_ordinary_user_can_mount(has_namespace: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

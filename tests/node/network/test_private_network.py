@@ -227,7 +227,7 @@ network.close()
 """
 
 
-@pytest.mark.needs("root", "private network")
+@pytest.mark.needs("root", "user devices", "private network")
 def test_an_ordinary_user_has_it_too_and_stays_who_he_is(listening):
     folder = Path(os.environ["TMPDIR"])
     command = [sys.executable, "-c", AS_ORDINARY_USER, str(folder), str(listening.getsockname()[1])]
