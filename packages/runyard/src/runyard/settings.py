@@ -55,6 +55,8 @@ class Settings:
     snapshot_warn_bytes: int = 300 * MB
     snapshot_max_bytes: int = 10 * GB
     json_max_bytes: int = 64 * MB
+    max_metric_names: int = 20_000
+    """Of one run; points of further names are left out, with a warning."""
     operator_store: StoreAccess | None = None
     """Below which the workspaces' own datastores lie; None means the home."""
     data_folders: tuple[Path, ...] = ()
@@ -102,6 +104,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         **_engine_settings(variables),
         idle_seconds=_number(variables, "RUNYARD_IDLE_SECONDS", 1800.0),
         snapshot_max_bytes=int(_number(variables, "RUNYARD_SNAPSHOT_MAX_BYTES", 10 * GB)),
+        max_metric_names=int(_number(variables, "RUNYARD_MAX_METRIC_NAMES", 20_000)),
         operator_store=operator_store(variables),
         data_folders=_folders(variables, "RUNYARD_DATA_FOLDERS"),
         refuse_changed_data=_choice(variables, "RUNYARD_CHANGED_DATA", ("warn", "refuse")) == "refuse",

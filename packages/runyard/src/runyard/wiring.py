@@ -134,7 +134,7 @@ def build_controller(
         gpus=base.gpus,
         outputs=outputs,
     )
-    journals = Journals(base.runs, base.stores.metrics, base.clock)
+    journals = Journals(base.runs, base.stores.metrics, base.clock, most_names=base.settings.max_metric_names)
     abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
     return Controller(base.runs, base.logs, base.stores.parts, base.clock, around, sweeping.around, abandoned.look)
 
@@ -219,7 +219,7 @@ def build_services(
         ranks=ranks,
         sweeps=SweepListing(base.runs, stores.trials),
         sweep_views=SweepViews(SweepListing(base.runs, stores.trials), base.runs, stores.metrics),
-        journals=Journals(base.runs, stores.metrics, clock, sweeping.live.heard),
+        journals=Journals(base.runs, stores.metrics, clock, sweeping.live.heard, base.settings.max_metric_names),
         metrics=metrics,
         logs=logs,
         files=files,

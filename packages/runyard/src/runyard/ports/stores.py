@@ -68,12 +68,14 @@ class MetricStore(Protocol):
         batches: Sequence[MetricBatch],
         dropped: int = 0,
         rank: int = 0,
-    ) -> None:
+        most_names: int | None = None,
+    ) -> int:
         """Write the points of bytes `start` to `end` of the journal, count the dropped and move the journal to `end`.
 
         One transaction compares the stored offset with `start` and writes: a journal stored up to `end` or beyond
         stays as it is, so delivering twice is harmless; any other difference raises Conflict with the stored end as
-        `facts["offset"]`. `rank` logged the points. Raises NotFound."""
+        `facts["offset"]`. `rank` logged the points. Points of names beyond the run's `most_names` are left out, counted
+        as dropped, and their number is returned. Raises NotFound."""
 
     def offset(self, run_id: RunId, journal: str) -> int:
         """Up to which byte this journal has been stored; 0 when never seen."""

@@ -1,6 +1,8 @@
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.journal import ParsedJournal, parse_journal
@@ -10,7 +12,10 @@ from runyard.model.runs import RunEvent, RunId, RunRecord
 from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore
 
-_TURNS = 64
+MOST_METRIC_NAMES = 20_000
+_NAMES_AT_ONCE = 500
+"""In one transaction: rows of more names would keep other writers waiting."""
+_PAUSE_SECONDS = 0.001
 
 
 class Delivered(NamedTuple):
@@ -37,9 +42,18 @@ class Journals:
     Who listens hears of it at once, in the thread that delivers.
     """
 
-    def __init__(self, runs: RunStore, metrics: MetricStore, clock: Clock, heard: Heard = nobody) -> None:
+    def __init__(
+        self,
+        runs: RunStore,
+        metrics: MetricStore,
+        clock: Clock,
+        heard: Heard = nobody,
+        most_names: int = MOST_METRIC_NAMES,
+    ) -> None:
         self._runs, self._metrics, self._clock, self._heard = runs, metrics, clock, heard
-        self._turns = [threading.Lock() for _ in range(_TURNS)]
+        self._most_names = most_names
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._making_turn = threading.Lock()
 
     def offsets(self, run_id: RunId) -> dict[str, int]:
         self._runs.get(run_id)
@@ -50,32 +64,47 @@ class Journals:
         check_journal_name(journal, run_id)
         run = self._runs.get(run_id)
         # Two deliveries of one journal at once would set its tags in any order.
-        with self._turns[hash(journal) % _TURNS]:
-            delivered = self._store(run_id, journal, offset, data)
-        if delivered.end > delivered.start:
+        with self._turn(journal):
+            stored = self._metrics.offset(run_id, journal)
+            if not 0 <= offset <= stored:
+                raise Conflict(
+                    f"Journal {journal!r} is stored up to byte {stored}; bytes from {offset} leave a gap.",
+                    offset=stored,
+                )
+            pieces = self._store(run_id, journal, stored, data[stored - offset :])
+        for delivered in pieces:
             self._heard(run, delivered)
-        return delivered.end
+        return pieces[-1].end if pieces else stored
 
-    def _store(self, run_id: RunId, journal: str, offset: int, data: bytes) -> Delivered:
-        """Returns what was stored: an empty stretch where nothing of it is new."""
-        stored, rank = self._metrics.offset(run_id, journal), journal_rank(journal)
-        if not 0 <= offset <= stored:
-            raise Conflict(
-                f"Journal {journal!r} is stored up to byte {stored}; bytes from {offset} leave a gap.", offset=stored
-            )
-        fresh = data[stored - offset :]
-        if not fresh:
-            return Delivered(journal, stored, stored, rank, ())
-        if not fresh.endswith(b"\n"):
+    def _turn(self, journal: str) -> threading.Lock:
+        with self._making_turn:
+            return self._turns.setdefault(journal, threading.Lock())
+
+    def _store(self, run_id: RunId, journal: str, start: int, fresh: bytes) -> Sequence[Delivered]:
+        if fresh and not fresh.endswith(b"\n"):
             raise InvalidArgument("A stretch of a journal ends at the end of a line.", hint="Send whole lines.")
-        parsed = parse_journal(fresh)
-        self._annotate(run_id, parsed)
-        delivered = Delivered(journal, stored, stored + len(fresh), rank, parsed.batches)
-        # After all else, since it moves the offset: after a crash before it all of this is delivered again.
-        self._metrics.append(
-            run_id, journal, delivered.start, delivered.end, parsed.batches, parsed.dropped, rank=delivered.rank
-        )
-        return delivered
+        stored: list[Delivered] = []
+        for piece, parsed in _pieces(fresh):
+            if stored:
+                time.sleep(_PAUSE_SECONDS)  # whoever takes the write lock again at once keeps it from all who wait
+            delivered = Delivered(journal, start, start + len(piece), journal_rank(journal), parsed.batches)
+            self._annotate(run_id, parsed)
+            # After all else, since it moves the offset: after a crash before it all of this is delivered again.
+            left_out = self._metrics.append(
+                run_id,
+                journal,
+                delivered.start,
+                delivered.end,
+                parsed.batches,
+                parsed.dropped,
+                rank=delivered.rank,
+                most_names=self._most_names,
+            )
+            if left_out:
+                self._runs.update(run_id, warnings=(_too_many_names(self._most_names),))
+            stored.append(delivered)
+            start = delivered.end
+        return stored
 
     def _annotate(self, run_id: RunId, parsed: ParsedJournal) -> None:
         changes: dict[str, Any] = {}
@@ -97,3 +126,23 @@ class Journals:
 
     def _note(self, run_id: RunId, text: str) -> None:
         self._runs.add_event(run_id, RunEvent(self._clock.now(), "note", text))
+
+
+def _pieces(lines: bytes) -> Iterator[tuple[bytes, ParsedJournal]]:
+    """Whole lines with what they mean: all together, or halved until each piece has few names."""
+    if not lines:
+        return
+    parsed = parse_journal(lines)
+    middle = lines.rfind(b"\n", 0, len(lines) // 2) + 1 or lines.find(b"\n", len(lines) // 2) + 1
+    if len(parsed.batches) <= _NAMES_AT_ONCE or middle == len(lines):
+        yield lines, parsed
+        return
+    yield from _pieces(lines[:middle])
+    yield from _pieces(lines[middle:])
+
+
+def _too_many_names(most: int) -> str:
+    return (
+        f"This run logs more than {most} different metric names, so points of further names were left out. "
+        "Give values that belong together one name, or have the operator raise RUNYARD_MAX_METRIC_NAMES."
+    )

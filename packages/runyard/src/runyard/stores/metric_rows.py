@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from runyard.model.metrics import MetricBatch
 from runyard.stores.column_types import AnyRow
@@ -52,9 +52,18 @@ def packed_batches(batches: Iterable[MetricBatch], rank: int) -> dict[MetricKey,
 
 
 def add_points(
-    database: Database, connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch]
-) -> None:
-    stored = _ensured(connection, run, batches)
+    database: Database,
+    connection: Connection,
+    run: AnyRow,
+    batches: Mapping[MetricKey, PackedBatch],
+    most_names: int | None = None,
+) -> int:
+    """Returns how many points were left out, since the run has `most_names` metrics without theirs."""
+    stored = _ensured(connection, run, batches, most_names)
+    left_out = sum(batch.chunk.count for key, batch in batches.items() if key not in stored)
+    batches = {key: batch for key, batch in batches.items() if key in stored}
+    if not batches:
+        return left_out
     small = _small_chunks(connection, [row.key for row in stored.values() if row.last_part >= 0])
     chunks: list[dict[str, Any]] = []
     summaries: list[dict[str, Any]] = []
@@ -73,12 +82,18 @@ def add_points(
     connection.execute(statement.on_conflict_do_update(index_elements=["metric", "part"], set_=replaced), chunks)
     grown = update(metrics).where(metrics.c.key == bindparam("metric"))
     connection.execute(grown.values({name: bindparam(name) for name in _GROWING}), summaries)
+    return left_out
 
 
-def _ensured(connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch]) -> dict[MetricKey, AnyRow]:
-    """The stored row of every metric of the batch, made where it is new."""
+def _ensured(
+    connection: Connection, run: AnyRow, batches: Mapping[MetricKey, PackedBatch], most_names: int | None
+) -> dict[MetricKey, AnyRow]:
+    """The stored row of every metric of the batch, made where it is new and the run may have one more."""
     found = _stored(connection, run.sequence, batches)
     new = [_new_row(run, key, batch) for key, batch in batches.items() if key not in found]
+    if new and most_names is not None:
+        known = connection.execute(select(func.count()).where(metrics.c.run == run.sequence)).scalar_one()
+        new = new[: max(0, most_names - known)]
     if not new:
         return found
     connection.execute(insert(metrics), new)

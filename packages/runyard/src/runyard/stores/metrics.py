@@ -30,17 +30,18 @@ class SqlMetricStore:
         batches: Sequence[MetricBatch],
         dropped: int = 0,
         rank: int = 0,
-    ) -> None:
+        most_names: int | None = None,
+    ) -> int:
         packed = packed_batches(batches, rank)
         with self._database.write() as connection:
             run = _locked_run(connection, run_id)
             if not self._advance(connection, run.sequence, journal, start, end):
-                return
-            if dropped:
-                counted = {"dropped_points": runs.c.dropped_points + dropped}
+                return 0
+            left_out = add_points(self._database, connection, run, packed, most_names) if packed else 0
+            if dropped + left_out:
+                counted = {"dropped_points": runs.c.dropped_points + dropped + left_out}
                 connection.execute(update(runs).where(runs.c.sequence == run.sequence).values(counted))
-            if packed:
-                add_points(self._database, connection, run, packed)
+            return left_out
 
     def offset(self, run_id: RunId, journal: str) -> int:
         return self.offsets(run_id).get(journal, 0)

@@ -202,6 +202,21 @@ class MetricStoreSuite:
         assert [series.name for series in store.series(RUN)] == names
         assert list(store.series(RUN, "x" * 9001)[0].values) == [1, 2]
 
+    def test_names_beyond_the_most_are_left_out_and_their_points_counted(
+        self, store: MetricStore, runs: RunStore
+    ) -> None:
+        many = [scalars(f"m{number}", 1, 2) for number in range(5)]
+        assert store.append(RUN, "j", 0, 1, many, most_names=3) == 4
+        more = [scalars("m0", 3), scalars("new", 7, 8, 9)]
+        assert store.append(RUN, "j", 1, 2, more, dropped=1, most_names=3) == 3
+        assert store.append(RUN, "j", 2, 3, [scalars("new", 7)], most_names=3) == 1
+        assert [(one.name, list(one.values)) for one in store.series(RUN)] == [
+            ("m0", [1, 2, 3]),
+            ("m1", [1, 2]),
+            ("m2", [1, 2]),
+        ]
+        assert (runs.get(RUN).dropped_points, store.offset(RUN, "j")) == (9, 3)
+
     def test_an_unknown_run_is_not_found(self, store: MetricStore) -> None:
         with pytest.raises(NotFound, match="nobody"):
             store.append(RunId("nobody"), "j", 0, 1, [scalars("m", 1)])
