@@ -20,6 +20,9 @@ def quoted_path(path):
     return quote(str(path), safe="/")
 
 
+_TRIES_AGAINST_CUTS = 3
+
+
 class Client:
     """The service's routes as calls. Paths lie below `/api/v1` and begin with a slash; JSON in and out."""
 
@@ -72,11 +75,29 @@ class Client:
             raise self.transport.translate(error)
 
     def upload(self, path, source, told=None, **query):
-        """PUT the bytes of the file `source`; `told` is called with the number of bytes that went, as they go."""
-        with open(source, "rb") as content:
-            size = str(os.fstat(content.fileno()).st_size)
-            body = _Counted(content, told) if told else content
-            return _decoded(self.transport.request("PUT", _address(path, query), body, {"Content-Length": size}))
+        """PUT the bytes of the file `source`; `told` is called with the number of bytes that went, as they go.
+
+        Of a file that grows meanwhile, those that it had at first. Raises InvalidArgument for one that is cut again
+        and again.
+        """
+        for _ in range(_TRIES_AGAINST_CUTS):
+            with open(source, "rb") as content:
+                try:
+                    return self.upload_open(path, content, os.fstat(content.fileno()).st_size, told, **query)
+                except blobs.BodyTooShort:
+                    continue
+        raise self.transport.translate(InvalidArgument(
+            "The file {!r} became shorter while it was sent.".format(source),
+            "Send it again once nothing writes to it."))
+
+    def upload_open(self, path, content, size, told=None, **query):
+        """PUT the next `size` bytes of an open file; blobs.BodyTooShort where it has fewer."""
+        body = blobs.Exactly(content, size, told)
+        try:
+            return _decoded(self.transport.request("PUT", _address(path, query), body, {"Content-Length": str(size)}))
+        except blobs.BodyTooShort:
+            body.seek(0)
+            raise
 
     def send_files(self, paths):
         """Make the contents of local files known to the service; `[[sha256, size], ...]` in the order given."""
@@ -122,21 +143,3 @@ def _encoded(body):
 
 def _decoded(content):
     return json.loads(content.decode("utf-8")) if content else None
-
-
-class _Counted:
-    """A file that tells how much of it was read."""
-
-    def __init__(self, content, told):
-        self._content, self._told, self._told_of = content, told, 0
-
-    def read(self, count=-1):
-        block = self._content.read(count)
-        self._told_of += len(block)
-        self._told(len(block))
-        return block
-
-    def seek(self, place):
-        self._told(place - self._told_of)
-        self._told_of = place
-        return self._content.seek(place)

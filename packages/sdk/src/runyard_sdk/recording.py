@@ -125,10 +125,9 @@ class RemoteRecorder:
     def store(self, files, replace=False):
         """Put files into run history: `{path in the run: local path}`; a name that is there already is refused
         unless `replace`."""
-        names, sources = list(files), list(files.values())
-        sent = self._client.send_files(sources)
-        entries = [[name, sha256, size, os.stat(source).st_mode & 0o777]
-                   for name, source, (sha256, size) in zip(names, sources, sent)]
+        from runyard_sdk.blobs import send_entries
+
+        entries = send_entries(self._client, list(files.items()))
         post = self._client.post_again if replace else self._client.post
         post(self._path + "/files", {"entries": entries, "fail_if_exists": not replace})
 

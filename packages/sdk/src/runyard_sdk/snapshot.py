@@ -26,8 +26,12 @@ def take(folder, refuse_above=REFUSE_BYTES, warn=None, rules_of=source_rules):
     files = sorted(walk(folder, rules))
     _check_size(folder, files, refuse_above, warn, rules.file_name)
     cache = StatCache(folder)
-    entries = [[path, cache.sha256(path, full, facts), facts.st_size, facts.st_mode & 0o777]
-               for path, full, facts in files]
+    entries = []
+    for path, full, facts in files:
+        try:
+            entries.append([path] + cache.hashed(path, full, facts) + [facts.st_mode & 0o777])
+        except FileNotFoundError:
+            continue  # gone since the folder was read
     cache.save()
     return entries
 

@@ -25,21 +25,22 @@ class StatCache:
         self._fresh = {}
         self._changed = False
 
-    def sha256(self, path, full_path, facts):
+    def hashed(self, path, full_path, facts):
+        """`[sha256, size]` of the file, whose size may be another than that of `facts` by now."""
         if facts.st_size < _ALWAYS_READ_BELOW:
-            return hashed(full_path)[0]
+            return hashed(full_path)
         if self._known is None:
             self._known = self._load()
         seen = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
         known = self._known.get(path)
         if known and known[:4] == seen:
             self._fresh[path] = known
-            return known[4]
-        digest = hashed(full_path)[0]
+            return [known[4], known[0]]
+        digest, size = hashed(full_path)
         self._changed = True
         if time.time() * 10 ** 9 - max(facts.st_mtime_ns, facts.st_ctime_ns) > _STILL_WARM_NANOSECONDS:
             self._fresh[path] = seen + [digest]
-        return digest
+        return [digest, size]
 
     def save(self):
         if not self._changed and (self._known is None or len(self._known) == len(self._fresh)):

@@ -103,9 +103,15 @@ class Transport:
                 if hasattr(body, "seek"):
                     body.seek(0)
             except NotFound:
+                # An answer of the service: the connection is in step.
                 if not (was_sent and method == "DELETE"):
                     raise
                 return b""  # the request that broke off has deleted it
+            except RunyardError:
+                raise
+            except BaseException:
+                self._drop(connection)  # it is in the middle of a request
+                raise
 
     def _retry(self, retries, service, error):
         """Pause and look for the service anew; ServiceUnavailable where it has been away for too long."""

@@ -60,7 +60,5 @@ def _sent(client, folder, dockerfile):
     if dockerfile not in [entry[0] for entry in entries]:
         # Docker, too, needs the one that .dockerignore leaves out.
         entries += [[dockerfile] + take_file(os.path.join(folder, dockerfile))[0][1:]]
-    path_by_hash = {entry[1]: os.path.join(folder, entry[0]) for entry in entries}
-    missing = client.post_again("/blobs/missing", {"sha256": sorted(path_by_hash)})["missing"]
-    send_missing(client, {sha256: path_by_hash[sha256] for sha256 in missing})
-    return entries
+    missing = client.post_again("/blobs/missing", {"sha256": sorted({entry[1] for entry in entries})})["missing"]
+    return send_missing(client, entries, lambda path: os.path.join(folder, path), missing)

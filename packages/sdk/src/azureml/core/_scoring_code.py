@@ -5,7 +5,7 @@ from azureml._service import translated
 from azureml.exceptions import WebserviceException
 from runyard_sdk import snapshot
 from runyard_sdk.blobs import hashed, send_missing
-from runyard_sdk.errors import BlobsMissing, RunyardError
+from runyard_sdk.errors import BlobsMissing, NotFound, RunyardError
 from runyard_sdk.ignore import no_rules
 
 _SENDING_ATTEMPTS = 3
@@ -15,7 +15,7 @@ class ScoringFiles(object):
     """Files as a deployment names them, and where their contents lie here."""
 
     def __init__(self):
-        self.entries, self._path_by_hash = [], {}
+        self.entries, self._path_by_name = [], {}
 
     def add_folder(self, folder, root):
         """The whole folder, below `root`: ignore files do not count, links are followed."""
@@ -31,14 +31,15 @@ class ScoringFiles(object):
         self._add(name, sha256, size, os.stat(path).st_mode & 0o777, path)
 
     def send(self, client, sha256s):
-        send_missing(client, {sha256: self._path_by_hash[sha256] for sha256 in sha256s})
+        """Send these contents. `entries` names what was sent: files may have changed since they were added."""
+        self.entries[:] = send_missing(client, self.entries, self._path_by_name.__getitem__, sha256s)
 
     def send_all(self, client):
-        client.send_files([self._path_by_hash[entry[1]] for entry in self.entries])
+        self.send(client, {entry[1] for entry in self.entries})
 
     def _add(self, name, sha256, size, mode, path):
         self.entries.append([name, sha256, size, mode])
-        self._path_by_hash[sha256] = path
+        self._path_by_name[name] = path
 
 
 class SourceOnDisk(object):
@@ -93,14 +94,18 @@ def send_with_code(client, code, body, send):
     """Call `send` with the body and the code's `inference`, again once contents that the service lacks are sent."""
     if code is None:
         return send(body)
+    inference, files = code._inference()
     for attempt in range(_SENDING_ATTEMPTS):
-        inference, files = code._inference()
         try:
             return send(dict(body, inference=inference))
         except BlobsMissing as error:
             if attempt == _SENDING_ATTEMPTS - 1:
                 raise
-            files.send(client, error.facts["sha256"])
+            missing = error.facts["sha256"]
+        try:
+            files.send(client, missing)
+        except (FileNotFoundError, NotFound):
+            inference, files = code._inference()  # a file is gone: take what there is now
 
 
 def check_script(argument, path):

@@ -8,11 +8,11 @@ from azureml._version import VERSION
 from azureml.exceptions import UserErrorException
 from runyard_sdk import snapshot
 from runyard_sdk.blobs import send_missing
-from runyard_sdk.errors import BlobsMissing, RunyardError
+from runyard_sdk.errors import BlobsMissing, NotFound, RunyardError
 from runyard_sdk.gitfacts import git_properties
 from runyard_sdk.submitter import submitter_facts
 
-_SENDING_ATTEMPTS = 3
+_SENDING_ATTEMPTS = 5
 _LONGEST_NAME_IN_ID = 170
 
 
@@ -55,15 +55,26 @@ def send(experiment, body, folder=None):
 
 
 def send_with_snapshot(client, file_or_folder, post):
-    """Call `post` with the snapshot's entries, again once contents that the service lacks have been sent."""
-    for attempt in range(_SENDING_ATTEMPTS):
-        entries = _entries(file_or_folder, _snapshot_limit(), warn=attempt == 0)
+    """Call `post` with the snapshot's entries, again once contents that the service lacks have been sent.
+
+    A file that changes meanwhile is taken as it was sent, one that is removed is left out. UserErrorException names
+    those that could not be sent.
+    """
+    place = os.path.abspath(file_or_folder)
+    folder = os.path.dirname(place) if os.path.isfile(place) else place
+    entries = _entries(place, _snapshot_limit(), warn=True)
+    for _ in range(_SENDING_ATTEMPTS):
         try:
             return post(entries)
         except BlobsMissing as error:
-            if attempt == _SENDING_ATTEMPTS - 1:
-                raise
-            _send_contents(client, file_or_folder, entries, set(error.facts["sha256"]))
+            missing, problem = set(error.facts["sha256"]), error
+        try:
+            entries = send_missing(client, entries, lambda path: os.path.join(folder, path), missing)
+        except (FileNotFoundError, NotFound) as error:
+            problem = error
+            entries = _entries(place, _snapshot_limit(), warn=False)
+    raise UserErrorException("{} of {} could not be sent: {} Try again once nothing changes or removes them.".format(
+        ", ".join(repr(entry[0]) for entry in entries if entry[1] in missing) or "Files", folder, problem))
 
 
 def new_run_id(experiment_name):
@@ -86,12 +97,6 @@ def _entries(file_or_folder, limit, warn):
         return snapshot.take(file_or_folder, refuse_above=limit, warn=_say if warn else None)
     except RunyardError as error:
         raise translated(error)
-
-
-def _send_contents(client, file_or_folder, entries, missing):
-    place = os.path.abspath(file_or_folder)
-    folder = os.path.dirname(place) if os.path.isfile(place) else place
-    send_missing(client, {sha256: os.path.join(folder, path) for path, sha256, _, _ in entries if sha256 in missing})
 
 
 def _snapshot_limit():

@@ -22,7 +22,7 @@ from azureml.data.file_dataset import FileDataset  # noqa: F401
 from azureml.data.tabular_dataset import TabularDataset  # noqa: F401
 from azureml.exceptions import (  # noqa: F401
     ModelNotFoundException, RunEnvironmentException, UserErrorException, WebserviceException)
-
+from runyard_sdk.blobs import send_entries
 from runyard_sdk.scoring.model_paths import deployed, find_model, is_scoring
 
 MODELS_DIR = "azureml-models"
@@ -75,9 +75,7 @@ class Model(ModelServing):
         body = model_body(workspace, description, properties, model_framework, model_framework_version, datasets,
                           sample_input_dataset, sample_output_dataset, resource_configuration)
         print("Registering model %s" % model_name)
-        contents = workspace._client.send_files([path for _, path in placed])
-        body["files"] = [[name, content[0], content[1], os.stat(path).st_mode & 0o777]
-                         for (name, path), content in zip(placed, contents)]
+        body["files"] = send_entries(workspace._client, placed)
         return Model._create(workspace, model_name, body, tags)
 
     @staticmethod
