@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
@@ -34,16 +35,98 @@ def supervisor_pid(home) -> int:
     return supervisor.pid
 
 
-def test_a_killed_supervisor_is_followed_by_one_that_tells_the_true_end(submit, service, home):
+def keeper_pid(home) -> int:
+    return AttemptFolder(home, "run1.1").read("process.json")["keeper"][0]
+
+
+def is_followed(service) -> None:
+    """Wait until a second supervisor looks after the script."""
+    service.wait_for(lambda: [report["state"] for report in service.reports].count("running") == 2)
+
+
+def test_a_script_goes_on_below_the_next_supervisor_when_its_own_is_killed(submit, service, home):
     submit(WAITS_FOR_FILE)
     script = pid_from(service, "script")
     os.kill(supervisor_pid(home), signal.SIGKILL)
+    is_followed(service)
+    assert is_running(script)
+    let_go(home)
     ended = service.ended()
-    assert ended["outcome"] == "failed"
+    assert (ended["outcome"], ended["exit_code"], ended["error"]) == ("completed", 0, None)
+    assert service.journals["run1~0-1-a"] == b"[1]\n[2]\n"
+    assert service.files["outputs/end"] == b"x"
+    assert driver_log(service) == f"script={script}\ndone\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("os._exit(0)", ("completed", 0, None)),
+        ("os._exit(3)", ("failed", 3, "User program failed with exit code 3.")),
+        ("os.kill(os.getpid(), 11)", ("failed", 139, "User program was killed by signal 11 (SIGSEGV).")),
+        ("raise KeyError('x')", ("failed", 1, "User program failed with KeyError: 'x'")),
+    ],
+)
+def test_how_a_script_ended_is_known_though_no_supervisor_was_there(submit, service, home, engine, end, expected):
+    ticket = submit(f"{WAITS_FOR_FILE}\n{end}")
+    script = pid_from(service, "script")
+    os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    let_go(home)
+    service.wait_for(lambda: not is_running(script))
+    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
+    engine.recover(ticket, 0)
+    ended = service.ended()
+    said = ended["error"] and ended["error"]["message"]
+    assert (ended["outcome"], ended["exit_code"], said) == expected
+    assert service.journals["run1~0-1-a"] == b"[1]\n[2]\n"
+    assert service.files["outputs/end"] == b"x"
+
+
+def test_a_killed_exit_keeper_costs_nothing_while_the_supervisor_lives(submit, service, home):
+    submit(f"{WAITS_FOR_FILE}\nos._exit(3)")
+    pid_from(service, "script")
+    os.kill(keeper_pid(home), signal.SIGKILL)
+    let_go(home)
+    ended = service.ended()
+    assert (ended["outcome"], ended["exit_code"]) == ("failed", 3)
+    assert ended["error"]["message"] == "User program failed with exit code 3."
+
+
+def test_a_script_whose_supervisor_and_exit_keeper_are_killed_is_ended(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    script = pid_from(service, "script")
+    keeper, supervisor = keeper_pid(home), supervisor_pid(home)
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(supervisor, signal.SIGKILL)
+    ended = service.ended()
+    assert (ended["outcome"], ended["lost"]) == ("failed", True)
     assert "supervisor was killed while the script was running" in ended["error"]["message"]
     assert not is_running(script)
-    assert service.journals["run1~0-1-a"] == b"[1]\n"
-    assert driver_log(service).count("script=") == 1
+
+
+def test_an_end_that_nobody_saw_is_said_to_be_unknown(submit, service, home):
+    submit(WAITS_FOR_FILE)
+    script = pid_from(service, "script")
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    is_followed(service)
+    os.kill(keeper_pid(home), signal.SIGKILL)
+    ended = service.ended()
+    assert (ended["outcome"], ended["lost"], ended["exit_code"]) == ("failed", True, None)
+    assert "not known how the script ended" in ended["error"]["message"]
+    assert not is_running(script)
+
+
+def test_a_followed_script_is_canceled_with_all_that_it_started(submit, service, home, engine):
+    child = "import subprocess, sys\nprint('child=%d' % subprocess.Popen(['sleep', '300'], env={}).pid, flush=True)\n"
+    ticket = submit(child + WAITS_FOR_FILE)
+    script, other = pid_from(service, "script"), pid_from(service, "child")
+    os.kill(supervisor_pid(home), signal.SIGKILL)
+    is_followed(service)
+    engine.cancel(ticket, grace=timedelta(seconds=1))
+    assert service.ended()["outcome"] == "canceled"
+    assert not is_running(script)
+    assert not is_running(other)
 
 
 def test_a_supervisor_killed_while_delivering_the_end_changes_nothing_about_it(submit, service, home):
@@ -75,7 +158,9 @@ def test_a_new_agent_looks_after_the_supervisors_of_a_killed_one(submit, service
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     engine.warm()
     os.kill(supervisor_pid(home), signal.SIGKILL)
-    assert service.ended()["outcome"] == "failed"
+    is_followed(service)
+    let_go(home)
+    assert service.ended()["outcome"] == "completed"
 
 
 def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(submit, service, home, engine):
@@ -85,7 +170,8 @@ def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(su
     os.kill(supervisor_pid(home), signal.SIGKILL)
     service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
     engine.recover(ticket, 0)
-    assert service.ended()["outcome"] == "failed"
+    let_go(home)
+    assert service.ended()["outcome"] == "completed"
     assert not is_running(script)
 
 

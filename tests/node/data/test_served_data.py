@@ -188,14 +188,31 @@ def test_a_mount_process_that_is_killed_is_a_warning_when_the_script_ends_well(s
     assert any("mounts of mnist died" in warning for warning in ended["warnings"])
 
 
-def test_a_killed_supervisor_leaves_no_mount_and_no_process(submit, service, web, home):
+def test_a_script_whose_supervisor_is_killed_keeps_its_mounts_and_leaves_none(submit, service, web, home):
+    web("/big")
+    submit(READS_WHEN_TOLD, dataset().placeholder, "reads", data=(dataset(),))
+    pid_from(service, "script")
+    process = mount_process(home)
+    os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
+    service.wait_for(lambda: [report["state"] for report in service.reports].count("running") == 2)
+    let_go(home)
+    ended = service.ended()
+    assert (ended["outcome"], ended["error"], ended["warnings"]) == ("completed", None, [])
+    assert not is_running(process)
+    service.wait_for(lambda: not (home / "attempts/run1.1").exists())
+    assert not (home / "mounts/run1.1").exists()
+
+
+def test_a_script_that_lost_supervisor_and_mounts_is_ended(submit, service, web, home):
     web("/big")
     submit(READS_WHEN_TOLD, dataset().placeholder, "reads", data=(dataset(),))
     script = pid_from(service, "script")
     process = mount_process(home)
+    os.kill(process, signal.SIGKILL)
     os.kill(AttemptFolder(home, "run1.1").supervisor().pid, signal.SIGKILL)
     ended = service.ended()
     assert "supervisor was killed while the script was running" in ended["error"]["message"]
+    assert "mounts of mnist died while the script was running" in ended["error"]["message"]
     assert not is_running(script)
     assert not is_running(process)
     service.wait_for(lambda: not (home / "attempts/run1.1").exists())

@@ -61,6 +61,14 @@ def with_error(phase: str, error: Json) -> Ending:
     return Ending("failed", phase, error=error, failed_at=datetime.now(UTC).isoformat())
 
 
+def unknown(rank: int, log: str) -> Ending:
+    """The end of a script that nobody saw."""
+    said = "It is not known how the script ended: the process that waits for its exit status was killed."
+    ending = failed("Running", said)
+    ending.lost, ending.rank, ending.log = True, rank, log
+    return ending
+
+
 def add_failure(ending: Ending, message: str) -> None:
     """Something else went wrong as well: a completed run fails by it, a failed one's error names it too."""
     if ending.outcome == "canceled":

@@ -85,6 +85,14 @@ def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
     return result
 
 
+def children_of(pid: int) -> set[int] | None:
+    """Pids of the children that the main thread of a process has; None where the kernel does not tell."""
+    try:
+        return set(map(int, (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()))
+    except OSError:
+        return None
+
+
 def carrying(variable: str, value: str, spared: Iterable[int] = (), *, home: Path | None = None) -> set[ProcessId]:
     """Living processes that were started with this environment variable, wherever they hang in the tree.
 

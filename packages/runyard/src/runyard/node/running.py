@@ -1,5 +1,8 @@
 import os
+import time
+from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import partial
 
 from runyard.errors import Json
 from runyard.model.plan import ProcessSpec
@@ -7,6 +10,7 @@ from runyard.node import ending as ends
 from runyard.node.background import Background
 from runyard.node.ending import Ending
 from runyard.node.event_loop import now
+from runyard.node.keeper import PROCESS, UNKNOWN, Keeper
 from runyard.node.processes import out_of_memory_kills
 from runyard.node.rank_logs import log_of_rank, ranks_of
 from runyard.node.script import Launch
@@ -22,15 +26,24 @@ class Running:
     until the part is told to stop, since other nodes may still need them.
     """
 
-    def __init__(self, launch: Launch, background: Background, tree: ProcessTree) -> None:
-        self._launch, self._background, self._tree = launch, background, tree
+    def __init__(self, launch: Launch, background: Background, tree: ProcessTree, keeper: Keeper) -> None:
+        self._launch, self._background, self._tree, self._keeper = launch, background, tree, keeper
         self._plan, self._folder = launch.plan, launch.folder
         self._processes: dict[int, ProcessSpec] = {}
+        self._is_followed = False
 
-    def run(self) -> Ending:
-        kills_before = out_of_memory_kills()
+    def run(self, *, kept_out: Collection[int], life: Collection[int]) -> Ending:
+        """Start the processes and wait for their end. Their exit keeper holds `life` and not `kept_out`."""
+        limit = self._plan.max_seconds
+        facts: Json = {
+            "at": time.time(),
+            "deadline": None if limit is None else now() + limit,
+            "out_of_memory_kills": out_of_memory_kills(),
+            "prepared": self._launch.prepared.to_json(),
+            "roster": list(self._launch.roster),
+        }
         try:
-            self._processes = self._launch.start()
+            self._processes = self._start(facts, kept_out, life)
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
@@ -39,13 +52,31 @@ class Running:
                 self._tree.end(0)
                 return ending
             self._report_running()
-        limit = self._plan.max_seconds
-        deadline = None if limit is None else now() + limit
+        return self._wait(facts)
+
+    def follow(self, facts: Json) -> Ending:
+        """Wait for the end of what an earlier supervisor started; `facts` are those that it left."""
+        self._is_followed = True
+        self._processes = self._keeper.follow(self._plan.here.processes)
+        self._report_running()
+        return self._wait(facts)
+
+    def _start(self, facts: Json, kept_out: Collection[int], life: Collection[int]) -> dict[int, ProcessSpec]:
+        launch, specs = self._launch, self._plan.here.processes
+        launch.begin_logs()
+        if launch.container is None and specs:
+            starts = [(spec, partial(launch.start_here, spec)) for spec in specs]
+            return self._keeper.start(starts, facts, kept_out=kept_out, life=life)
+        self._folder.write(PROCESS, facts)
+        return {} if launch.container is None else launch.start_inside(launch.container)
+
+    def _wait(self, facts: Json) -> Ending:
+        deadline = facts["deadline"]
         self._background.wait_until(self._is_decided, deadline)
         if self._waits_for_others():
             self._background.deliveries.report("done")
             self._background.wait_until(self._is_over, deadline)
-        return self._end(memory_ran_out=out_of_memory_kills() > kills_before, deadline=deadline)
+        return self._end(memory_ran_out=out_of_memory_kills() > facts["out_of_memory_kills"], deadline=deadline)
 
     def _await_container(self) -> bool:
         """A container takes a moment. False where a wish to stop came first."""
@@ -61,7 +92,7 @@ class Running:
             # Also when a wish to stop came in the same moment: it changed nothing.
             ending = self._with_ranks(self._ended_by_itself(memory_ran_out))
             self._background.tell_failing(ending)
-            self._tree.end(self._background.grace(), strays=False)
+            self._tree.end(self._background.grace(), strays=self._is_followed)
         elif stop is not None:
             self._tree.end(self._background.grace())
             ending = ends.as_told(stop.end_as, "Running")
@@ -71,7 +102,9 @@ class Running:
 
     def _with_ranks(self, ending: Ending) -> Ending:
         """With what is known by now of each rank."""
-        ending.exits = {str(spec.rank): _exit(status) for spec, status in self._statuses() if status is not None}
+        ending.exits = {
+            str(spec.rank): _exit(status) for spec, status in self._statuses() if status not in (None, UNKNOWN)
+        }
         if self._plan.here.ranks and ending.outcome != "completed":
             logs = {rank: log_of_rank(self._folder, rank) for rank in self._plan.here.ranks}
             ending.last_lines = {str(rank): ends.last_lines_of(log) for rank, log in logs.items()}
@@ -120,6 +153,8 @@ class Running:
     def _ended_by_itself(self, memory_ran_out: bool) -> Ending:
         found = self._statuses()
         spec, status = next((pair for pair in found if pair[1]), found[0])
+        if status == UNKNOWN:
+            return ends.unknown(spec.rank, spec.log)
         return judge(self._launch, spec, status or 0, memory_ran_out=memory_ran_out)
 
     def _timed_out(self, deadline: float) -> Ending:
@@ -134,6 +169,6 @@ class Running:
         return ends.canceled("Running", said)
 
 
-def _exit(status: int) -> list[int | None]:
-    code = os.waitstatus_to_exitcode(status)
+def _exit(status: int | None) -> list[int | None]:
+    code = os.waitstatus_to_exitcode(status or 0)
     return [None, -code] if code < 0 else [code, None]

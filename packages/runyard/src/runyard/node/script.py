@@ -42,19 +42,24 @@ class Launch:
     of_daemons: Callable[[], PartContainer] | None = None
     """Makes one for what a launcher asks for."""
 
-    def start(self) -> dict[int, ProcessSpec]:
-        """Start the processes of the part, each in a session of its own, and return them by their pids, or by the
-        numbers that stand for them. Raises OSError.
-
-        Their output goes straight into files: they need nobody to go on.
-        """
-        specs = self.plan.here.processes
-        for spec in specs:
+    def begin_logs(self) -> None:
+        """Make the log of each process. Raises OSError."""
+        for spec in self.plan.here.processes:
             self._begin_log(spec)
-        if self.container is not None:
-            programs = [self._program(spec) for spec in specs]
-            return dict(zip(self._start_inside(self.container, programs), specs, strict=True))
-        return {self._start_here(spec): spec for spec in specs}
+
+    def start_inside(self, container: PartContainer) -> dict[int, ProcessSpec]:
+        """Start the processes of the part in a container and return them by numbers that stand for them. OSError."""
+        specs = self.plan.here.processes
+        programs = [self._program(spec) for spec in specs]
+        return dict(zip(self._start_inside(container, programs), specs, strict=True))
+
+    def start_here(self, spec: ProcessSpec) -> int:
+        """Start a process of the part in a session of its own and return its pid. Raises OSError.
+
+        Its output goes straight into a file: it needs nobody to go on.
+        """
+        variables = self.variables(spec.env, _rank_of(spec))
+        return self._run(self.command(spec, variables), variables, log_file(self.folder, spec))
 
     def start_daemon(self, command: list[str], log: Path) -> tuple[int, PartContainer | None]:
         """Start what a launcher on another node asked for, in a container of its own if any. Raises OSError."""
@@ -77,10 +82,6 @@ class Launch:
         with log_file(self.folder, spec).open("ab") as log:
             for line in self.notices() if spec.rank == 0 and spec.role != "launcher" else ():
                 log.write(f"{line}\n".encode())
-
-    def _start_here(self, spec: ProcessSpec) -> int:
-        variables = self.variables(spec.env, _rank_of(spec))
-        return self._run(self.command(spec, variables), variables, log_file(self.folder, spec))
 
     def _start_inside(self, container: PartContainer, programs: list[Program]) -> list[int]:
         if not programs:

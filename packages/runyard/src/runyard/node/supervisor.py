@@ -6,9 +6,9 @@ when it is killed the next one on the same folder brings the part to a true end.
 
 import os
 import signal
-import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from runyard.environments.making import Environments
@@ -25,17 +25,20 @@ from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import now
+from runyard.node.keeper import PROCESS, Keeper
 from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
 from runyard.node.processes import adopt_orphans, identify
 from runyard.node.rank_logs import ranks_of
 from runyard.node.running import Running
+from runyard.node.script import Launch
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.tree import ProcessTree
 from runyard.planning.plan_json import plan_from_json
 from runyard.ports.environments import BuiltEnvironment
 
+_LOOK_AGAIN_SECONDS = 0.02
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
@@ -53,9 +56,16 @@ class Supervisor:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
         self._background = Background(folder, plan)
         self._data = DataCare(folder, plan, self)
-        has_children = self._background.loop.has_children
+        self._keeper = Keeper(folder, self._background.loop, self._background.watcher)
         self._containers = ContainerCare(folder, self.run_aside)
-        self._tree = ProcessTree(folder, self.wait_until, has_children, self._own_processes, self._containers)
+        self._tree = ProcessTree(
+            folder,
+            self.wait_until,
+            self._has_children,
+            own=self._own_processes,
+            keepers=lambda: self._keeper.pids,
+            containers=self._containers,
+        )
         self._assembly = Assembly(folder, plan, self._background, self._tree, self._containers)
 
     def run(self) -> None:
@@ -66,7 +76,7 @@ class Supervisor:
         self._folder.make_room()
         self._background.listen()
         try:
-            ending = (self._found_end() if was_supervised else None) or self._try_to_live()
+            ending = (self._found_end() if was_supervised else None) or self._try(self._live)
             if ending is not None:
                 self._finish(ending)
         except AttemptOver:
@@ -76,9 +86,12 @@ class Supervisor:
         self._folder.delete()
 
     def _found_end(self) -> Ending | None:
-        """The end that an earlier supervisor left; None when the script was not started, so all can start over."""
+        """The end that an earlier supervisor left, or that what it started comes to; None when the script was not
+        started, so all can start over."""
         self._background.deliveries.resume_from_service()
         result = self._folder.read("result.json")
+        if result is None and (started := self._may_follow()) is not None:
+            return self._try(partial(self._follow, started))
         ending = Ending(**result) if result is not None else self._data.known_script_end() or self._lost_end()
         if ending is not None:
             self._background.tell_failing(ending)
@@ -91,11 +104,46 @@ class Supervisor:
         self._background.begin_end()
         return self._data.finish(ending)
 
+    def _may_follow(self) -> Json | None:
+        """What an earlier supervisor left about the processes that it started, where they need nothing that died with
+        it; None else."""
+        started = self._folder.read(PROCESS)
+        if started is None or not self._keeper.find(started) or self._data.known_script_end() is not None:
+            return None
+        while self._keeper.is_alive() and not self._keeper.may_have_started():  # it leaves, or begins
+            self.wait_until(self._keeper.may_have_started, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
+        if not self._keeper.may_have_started() or self._told_before() is not None:
+            return None
+        statuses = self._keeper.statuses(self._plan.here.processes)
+        if self._plan.is_distributed:
+            # Its network, ports and launchers end with a supervisor: what still runs cannot go on.
+            has_failed = any(statuses) and self._background.stop is None
+            return started if has_failed or all(status == 0 for status in statuses) else None
+        if None in statuses and not (self._keeper.is_alive() and self._data.are_mounts_alive()):
+            return None
+        return started
+
+    def _follow(self, started: Json) -> Ending:
+        """Wait for what an earlier supervisor started: it goes on, with its logs and files in the same places."""
+        self._data.recall()
+        self._background.collection.watch()
+        self._background.collection.sweep()
+        prepared = Prepared.from_json(started["prepared"])
+        launch = Launch(self._folder, self._plan, prepared, self._sdk or Path(), roster=started["roster"])
+        return self._ended(Running(launch, self._background, self._tree, self._keeper).follow(started), prepared)
+
     def _lost_end(self) -> Ending | None:
-        if self._folder.read("process.json") is None and self._folder.read(READY) is None:
+        started = self._folder.read(PROCESS)
+        has_keeper = started is not None and bool(started.get("keeper"))
+        if self._folder.read(READY) is None and (
+            started is None or (has_keeper and not self._keeper.may_have_started())
+        ):
             return None
         if (told := self._told_before()) is not None:
             return told
+        if has_keeper and not self._plan.is_distributed and not self._tree.living():
+            spec = self._plan.here.processes[0]
+            return ends.unknown(spec.rank, spec.log)
         message = "The node supervisor was killed while the script was running; its processes have been ended."
         lost = ends.failed("Running", message)
         lost.lost = True
@@ -116,9 +164,9 @@ class Supervisor:
             told.warnings.append(f"The supervisor of {self._plan.here.name or 'the node'} did not stop; it was ended.")
         return told
 
-    def _try_to_live(self) -> Ending | None:
+    def _try(self, live: Callable[[], Ending | None]) -> Ending | None:
         try:
-            return self._live()
+            return live()
         except OSError as e:  # a full disk, or a limit of the machine: the run must hear why it ended
             self._tree.end(self._background.grace())
             return ends.failed("Starting", f"The node could not go on with the run: {e}.")
@@ -142,7 +190,10 @@ class Supervisor:
             self._background.deliver_all()
             return None
         self._data.take(prepared.data)
-        ending = self._run_in_held_environment(prepared)
+        return self._ended(self._run_in_held_environment(prepared), prepared)
+
+    def _ended(self, ending: Ending, prepared: Prepared) -> Ending:
+        """The end of the part, once its data has arrived, by that of its processes."""
         ending.warnings += prepared.warnings
         self._background.begin_end()
         self._background.tell_failing(ending)
@@ -196,8 +247,8 @@ class Supervisor:
             return ends.failed("Starting", str(e))
         if launch is None:
             return ends.as_told(self._background.stop.end_as if self._background.stop else "canceled", "Starting")
-        self._folder.write("process.json", {"at": time.time()})
-        return Running(launch, self._background, self._tree).run()
+        running = Running(launch, self._background, self._tree, self._keeper)
+        return running.run(kept_out=(self._lock,), life=self._data.mounts.life)
 
     def _finish(self, ending: Ending) -> None:
         deliveries, courier = self._background.deliveries, self._background.courier
@@ -261,6 +312,9 @@ class Supervisor:
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
     ) -> None:
         self._background.wait_until(is_done, deadline, ignore_cancel=ignore_cancel)
+
+    def _has_children(self) -> bool:
+        return self._background.loop.has_children() and not self._keeper.is_alone()
 
     def _own_processes(self) -> set[int]:
         return {*self._data.mounts.pids, *self._assembly.pids}

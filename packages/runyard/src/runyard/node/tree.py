@@ -28,12 +28,15 @@ class ProcessTree:
         folder: AttemptFolder,
         wait_until: WaitUntil,
         has_children: Callable[[], bool],
+        *,
         own: Callable[[], set[int]],
+        keepers: Callable[[], set[int]],
         containers: ContainerCare,
     ) -> None:
-        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them."""
+        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them; `keepers`
+        those that end by themselves after the last process below them."""
         self._folder, self._wait_until, self._has_children, self._own = folder, wait_until, has_children, own
-        self._containers = containers
+        self._keepers, self._containers = keepers, containers
 
     def end(self, grace_seconds: float, *, strays: bool = True) -> None:
         """Ask every process to stop, kill what is left after the grace, and return when none is left.
@@ -60,7 +63,9 @@ class ProcessTree:
 
     def living(self) -> set[ProcessId]:
         """All that run now."""
-        return descendants(os.getpid(), self._spared()) | self._tagged()
+        spared, keepers = self._spared(), self._keepers()
+        below = {process for root in (os.getpid(), *keepers) for process in descendants(root, spared)}
+        return {process for process in below | self._tagged() if process.pid not in keepers}
 
     def ask_to_stop(self, pid: int) -> None:
         """Ask one process of the part, and all below it; what does not heed that ends with the part. A number that

@@ -34,7 +34,7 @@ class Supervision(Protocol):
 
 
 class DataCare:
-    """Holds the mounts' life while the script runs, and sees that all it has written arrives before the run ends.
+    """Holds the mounts' life, as the exit keeper does, and sees that all that was written arrives before the run ends.
 
     What matters lies in the attempt's folder, so the supervisor that follows a killed one goes on from there.
     """
@@ -51,8 +51,13 @@ class DataCare:
         if self._plan.data:
             self._folder.write(_STATE, brought.to_json())
 
+    def are_mounts_alive(self) -> bool:
+        """Whether the script still has all mounts that it was given; for one that follows a killed supervisor."""
+        self.recall()
+        return self._brought.mount_process is None or self.mounts.is_alive()
+
     def recall(self) -> None:
-        """Take over from a supervisor that was killed, once no script is left."""
+        """Take over from a supervisor that was killed."""
         state = self._folder.read(_STATE)
         if state is not None:
             self._brought = Brought.from_json(state)
