@@ -19,7 +19,8 @@ RunyardError                internal           500
 │   ├── AccessDenied        access_denied      422
 │   └── Unreachable         unreachable        502
 └── EngineError             engine             502
-    └── NoCapacity          no_capacity        503
+    ├── NoCapacity          no_capacity        503
+    └── EngineSilent        engine_silent      503
 """
 
 from collections.abc import Mapping
@@ -133,6 +134,12 @@ class NoCapacity(EngineError):
     """The target is full; worth trying again later."""
 
     code, status = "no_capacity", 503
+
+
+class EngineSilent(EngineError):
+    """The engine is there and does not answer now; what was asked of it may still be done. Ask again later."""
+
+    code, status = "engine_silent", 503
 
 
 def _tree(root: type[RunyardError]) -> dict[str, type[RunyardError]]:

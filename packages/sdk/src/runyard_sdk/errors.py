@@ -97,6 +97,10 @@ class NoCapacity(EngineError):
     code, status = "no_capacity", 503
 
 
+class EngineSilent(EngineError):
+    code, status = "engine_silent", 503
+
+
 class ServiceUnavailable(RunyardError):
     code, status = "unavailable", 503
 

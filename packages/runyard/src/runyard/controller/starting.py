@@ -6,7 +6,7 @@ from runyard.controller.herd import Herd
 from runyard.controller.launching import Launching
 from runyard.controller.stopping import Stopping
 from runyard.engines.local_pool import nodes_of_its_own
-from runyard.errors import Conflict, EngineError, NotFound, RunyardError
+from runyard.errors import Conflict, EngineError, EngineSilent, NotFound, RunyardError
 from runyard.model.nodes import Gang
 from runyard.model.runs import RunId, RunRecord, RunStatus, attempt_id
 from runyard.planning.distribution import node_count_of
@@ -148,9 +148,9 @@ class Starting:
         try:
             act()
         except EngineError as error:
-            if self._places.is_at_home(run):
+            if self._places.is_at_home(run) and not isinstance(error, EngineSilent):
                 self._fail(run.id, error)
-            else:  # a cluster elsewhere comes back: the next look finds the attempt lost and starts it
+            else:  # the engine comes back: the next look finds the attempt lost and starts it
                 self._runs.update(run.id, message=f"{NOT_STARTED} {error}")
         except RunyardError as error:
             self._fail(run.id, error)

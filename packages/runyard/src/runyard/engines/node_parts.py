@@ -42,4 +42,5 @@ class NodeParts:
         if lock is None:  # forked, and not yet signed in
             return PartPhase.ALIVE
         os.close(lock)
-        return PartPhase.LOST
+        # An agent that was stopped looks after its parts, old and new, when it goes on.
+        return PartPhase.ALIVE if self._agent.is_silent() else PartPhase.LOST

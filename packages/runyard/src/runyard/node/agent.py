@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runyard.errors import Json, RunyardError
 from runyard.model.runs import AttemptId, run_of
-from runyard.node.agent_socket import AGENT_SOCKET, ANOTHER_AGENT
+from runyard.node.agent_socket import AGENT_LOCK, AGENT_SOCKET, ANOTHER_AGENT
 from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.containers.sweeping import ContainerSweep
 from runyard.node.data.mount_points import sweep_left
@@ -46,7 +46,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
     """
     if guard is not None and os.fork():
         return 0  # whoever started it may kill its own children at its end
-    lock = os.open(home / "agent.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    lock = os.open(home / AGENT_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -147,7 +147,7 @@ class Agent:
         """Idle for long, or idle with no service to come back to; or the home folder has been removed."""
         has_service = (self._home / "service.json").exists()
         limit = _IDLE_SECONDS if has_service else _IDLE_WITHOUT_SERVICE_SECONDS
-        return not (self._home / "agent.lock").exists() or now() - self._last_busy >= limit
+        return not (self._home / AGENT_LOCK).exists() or now() - self._last_busy >= limit
 
     def _accept(self) -> None:
         try:

@@ -3,7 +3,7 @@ from pathlib import Path
 from runyard.errors import EngineError, Json
 from runyard.node.line_socket import ask_socket
 
-AGENT_SOCKET = "agent.sock"
+AGENT_SOCKET, AGENT_LOCK = "agent.sock", "agent.lock"
 ANOTHER_AGENT = 3
 """Exit code of an agent that found another in its place."""
 

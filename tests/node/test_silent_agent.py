@@ -1,0 +1,76 @@
+"""An agent that is stopped and goes on later: nothing is given up, and what was asked of it is done."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from runyard.errors import EngineSilent
+from runyard.node.agent_socket import ask_agent
+from runyard.node.attempt import AttemptFolder
+from runyard.ports.engine import Observed, PartPhase, ticket_for
+from tests.node.conftest import a_plan, is_running, pid_from
+from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
+
+ALIVE, LOST = [Observed(PartPhase.ALIVE)], [Observed(PartPhase.LOST)]
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_run_submitted_while_the_agent_is_stopped_starts_when_it_goes_on(service, home, engine):
+    engine.warm()
+    agent, ticket = ask_agent(home, {"op": "status"})["pid"], ticket_for("run1.1", 1)
+    with stopped(agent):
+        with pytest.raises(EngineSilent, match="does not answer"):
+            engine.submit(a_plan(service, "print('here')"))
+        for _ in range(5):
+            assert engine.observe([ticket])[ticket] == ALIVE, "a part that its agent will start is not lost"
+    assert service.ended()["outcome"] == "completed"
+    assert ask_agent(home, {"op": "status"})["pid"] == agent
+
+
+def test_a_lost_supervisor_is_replaced_when_the_stopped_agent_goes_on(submit, service, home, engine):
+    ticket = submit(WAITS_FOR_FILE)
+    script = pid_from(service, "script")
+    agent = ask_agent(home, {"op": "status"})["pid"]
+    with stopped(agent):
+        os.kill(supervisor_pid(home), signal.SIGKILL)
+        service.wait_for(lambda: engine.observe([ticket])[ticket] == LOST)
+        with pytest.raises(EngineSilent):
+            engine.recover(ticket, 0)
+        assert engine.observe([ticket])[ticket] == ALIVE
+        assert is_running(script)
+    let_go(home)
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_an_agent_that_is_killed_while_stopped_is_replaced(service, home, engine):
+    engine.warm()
+    agent, ticket = ask_agent(home, {"op": "status"})["pid"], ticket_for("run1.1", 1)
+    with stopped(agent):
+        with pytest.raises(EngineSilent):
+            engine.submit(a_plan(service, "print('here')"))
+        os.kill(agent, signal.SIGKILL)
+        service.wait_for(lambda: engine.observe([ticket])[ticket] == LOST)
+    engine.recover(ticket, 0)
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_a_stopped_supervisor_is_not_lost(submit, service, home, engine):
+    ticket = submit(WAITS_FOR_FILE)
+    pid_from(service, "script")
+    with stopped(supervisor_pid(home)):
+        let_go(home)
+        service.wait_for(lambda: (AttemptFolder(home, "run1.1").root / "ends" / "0").exists())
+        assert engine.observe([ticket])[ticket] == ALIVE
+    assert service.ended()["outcome"] == "completed"
