@@ -50,7 +50,7 @@ def test_files_named_after_another_run_are_told_and_the_run_ends(shared_yard: Ya
         "import os, sys\n"
         "from azureml.core import Run\n"
         "Run.get_context().log('own', 1)\n"
-        "line = b'[\"m\",\"kept\",8,null,1.0]\\n'\n"
+        'line = b\'["m","kept",8,null,1.0]\\n\'\n'
         "journals = os.fsencode(os.environ['RUNYARD_JOURNALS'])\n"
         "for name in (os.fsencode(sys.argv[1]) + b'~0-1-a', b'no-such-run~0-1-a', b'\\xff~0-1-a'):\n"
         "    open(os.path.join(journals, name + b'.jsonl'), 'wb').write(line)\n"

@@ -80,7 +80,7 @@ def test_a_downloaded_dataset_is_the_scripts_own(submit, service, datastore, hom
     item = dataset(mode="download")
     script = "import os, sys; open(sys.argv[1] + '/train/a.gz', 'w').write('mine'); print(sys.argv[1])"
     assert run(submit, service, script, item)["outcome"] == "completed"
-    assert driver_log(service) == f"{home}/attempts/run1.1/data/mnist\n"
+    assert driver_log(service) == f"{home}/scripts/run1.1/data/mnist\n"
     assert (datastore / "mnist/train/a.gz").read_text() == "first"
 
 
@@ -118,7 +118,7 @@ def test_an_absolute_path_on_compute_hides_no_files(submit, service, datastore, 
 
 @pytest.mark.needs("mount namespace")
 def test_a_path_on_compute_in_the_home_never_leads_the_cleaning_to_the_data(submit, service, datastore, home):
-    wanted = home / "attempts/run1.1/work/outputs"
+    wanted = home / "scripts/run1.1/work/outputs"
     service.data = on_folder(datastore)
     item = reference("mount", "mnist", path_on_compute=str(wanted))
     assert run(submit, service, "pass", item)["outcome"] == "completed"
@@ -144,7 +144,7 @@ def test_a_downloaded_reference_keeps_its_path_on_the_datastore(submit, service,
     service.data = on_folder(datastore)
     item = reference("download", "mnist/train", path_on_compute="in")
     run(submit, service, "import os, sys; print(sys.argv[1], os.listdir(sys.argv[1]))", item)
-    assert driver_log(service) == f"{home}/attempts/run1.1/work/blobs/in/mnist/train ['a.gz']\n"
+    assert driver_log(service) == f"{home}/scripts/run1.1/work/blobs/in/mnist/train ['a.gz']\n"
 
 
 def test_a_download_of_nothing_is_a_failure_that_names_it(submit, service, datastore):

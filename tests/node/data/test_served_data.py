@@ -103,7 +103,7 @@ def test_a_downloaded_address_is_a_file_of_the_script(submit, service, web, home
     web("/a.gz")
     script = "import os, sys; print(sys.argv[1]); open(sys.argv[1] + '/a.gz', 'a').write(' and mine')"
     assert run(submit, service, script, dataset(mode="download"))["outcome"] == "completed"
-    assert driver_log(service) == f"{home}/attempts/run1.1/data/mnist\n"
+    assert driver_log(service) == f"{home}/scripts/run1.1/data/mnist\n"
 
 
 def test_a_long_download_is_told_on_the_run(submit, service, web, server):

@@ -57,6 +57,7 @@ def certificates_file(home: Path) -> Path | None:
     if not path.is_file() or path.read_text() != ca:
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         beside.write_text(ca)
+        beside.chmod(0o644)  # scripts read it, and a container's user may be another
         beside.replace(path)
     return path
 

@@ -51,6 +51,8 @@ class Settings:
     """A file that adds to the table of vm_size, or replaces rows of it."""
     network: str = "auto"
     """Of distributed runs on this machine: "private", "host", or "auto": private where that can be."""
+    run_root: Path | None = None
+    """Where environments, folders of scripts and mounts lie; None leaves them where they are, at first in the home."""
     idle_seconds: float = 1800.0
     snapshot_warn_bytes: int = 300 * MB
     snapshot_max_bytes: int = 10 * GB
@@ -102,6 +104,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
         allows_plain=allows_plain(variables),
         ca_file=_file(variables, "RUNYARD_CA"),
         **_engine_settings(variables),
+        run_root=_folder(variables, "RUNYARD_RUN_ROOT"),
         idle_seconds=_number(variables, "RUNYARD_IDLE_SECONDS", 1800.0),
         snapshot_max_bytes=int(_number(variables, "RUNYARD_SNAPSHOT_MAX_BYTES", 10 * GB)),
         max_metric_names=int(_number(variables, "RUNYARD_MAX_METRIC_NAMES", 20_000)),
@@ -182,6 +185,13 @@ def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> 
     if value not in known:
         raise InvalidArgument(f"{name} is {value!r}.", hint=f"Set it to {' or '.join(sorted(set(known)))}.")
     return value
+
+
+def _folder(variables: Mapping[str, str], name: str) -> Path | None:
+    text = variables.get(name, "")
+    if text and (not os.path.isabs(text) or "\0" in text):
+        raise InvalidArgument(f"{name} is {text!r}.", hint="Set it to the absolute path of a folder.")
+    return Path(text) if text else None
 
 
 def _folders(variables: Mapping[str, str], name: str) -> tuple[Path, ...]:

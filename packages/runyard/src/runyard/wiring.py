@@ -20,6 +20,7 @@ from runyard.http.context import Services
 from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
 from runyard.ports.controller import RunMover
+from runyard.run_folders import environments_root, script_folders
 from runyard.services.abandoned import AbandonedRuns
 from runyard.services.assets import Assets, KindRules
 from runyard.services.attempt_packages import AttemptPackages
@@ -158,7 +159,7 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     vault = Vault(assets, key_file=home / "secrets.key")
     network = Network(settings)
     stores = OpenStores(assets, vault, settings.operator_store or StoreAccess("folder", str(home / "datastores")))
-    files = StoreFiles(stores, network, incoming=home / "incoming", attempts=home / "attempts")
+    files = StoreFiles(stores, network, incoming=home / "incoming", attempts=script_folders(home))
     datasets = Datasets(assets, workspaces, stores, files, Pins(base.blobs, base.clock), network)
     lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock)
     return Data(
@@ -193,7 +194,7 @@ def build_services(
     sweeping: Sweeping,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
-    attempts = home / "attempts"
+    attempts = script_folders(home)
     environments = Environments(base.runs, stores.assets, base.blobs, clock)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
     snapshots = _snapshots(base)
@@ -281,7 +282,7 @@ def _packages(base: Foundation, workspaces: Workspaces, serving: Serving, made: 
 def _caches(base: Foundation, kept: Environments, serving: Serving, packages: Packages) -> dict[str, Cache]:
     """What `runyard gc` may remove by its age alone."""
     home = base.settings.home
-    environments = home / "environments"
+    environments = environments_root(home)
     return {
         "data-cache": lambda older_than: _prune_blocks(home / "data-cache", older_than),
         "environments": lambda older_than: prune(

@@ -10,6 +10,7 @@ from runyard.environments.making import Environments, forget
 from runyard.environments.provisions import Provisions
 from runyard.foundation import Foundation
 from runyard.model.package_settings import PackageSettings
+from runyard.run_folders import environments_root
 from runyard.services.built_environments import BuiltEnvironments, ImageOf
 from runyard.services.environment_names import EnvironmentNames
 from runyard.services.incoming_environments import IncomingEnvironments
@@ -43,7 +44,7 @@ class EnvironmentServices:
 
 
 def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -> EnvironmentServices:
-    root, assets = base.settings.home / "environments", base.stores.assets
+    root, assets = environments_root(base.settings.home), base.stores.assets
     logins = RegistryLogins(vault)
     incoming = IncomingEnvironments(logins, base.blobs)
     names = EnvironmentNames(assets, base.clock)

@@ -38,6 +38,8 @@ def running(home=None):
     path = os.path.join(home or home_folder(), "service.json")
     try:
         with open(path) as source:
+            if os.fstat(source.fileno()).st_uid != os.geteuid():
+                return None  # whoever wrote it would get our token, and our code
             found = json.load(source)
     except (OSError, ValueError):
         return None

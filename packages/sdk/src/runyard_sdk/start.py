@@ -6,7 +6,7 @@ import sys
 import time
 
 from runyard_sdk.errors import ServiceUnavailable
-from runyard_sdk.home import home_folder
+from runyard_sdk.home import home_folder, private
 from runyard_sdk.versions import as_numbers
 
 START_SECONDS = 60
@@ -24,7 +24,7 @@ def ensure(home, usable):
     An older service, which `usable` refuses while it answers, is asked to stop first. Runs go on meanwhile.
     """
     fcntl = _locking()
-    with open(os.path.join(home, "start.lock"), "a") as lock:
+    with open(os.path.join(home, "start.lock"), "a", opener=private) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = usable()
         if found:
@@ -108,7 +108,7 @@ def _launch(home, how):
     command = [executable(home), "serve", how]
     _remove(os.path.join(home, "start-error.json"))
     variables = {name: value for name, value in program_variables(home).items() if name not in _OF_A_WORKER}
-    with open(os.path.join(home, "service.log"), "ab") as log, open(os.devnull) as nothing:
+    with open(os.path.join(home, "service.log"), "ab", opener=private) as log, open(os.devnull) as nothing:
         return subprocess.Popen(command, stdin=nothing, stdout=log, stderr=log, cwd=home, start_new_session=True,
                                 env=variables)
 

@@ -30,8 +30,12 @@ WorkspaceOption = Annotated[
 
 
 def home() -> Path:
-    from runyard_sdk.home import home_folder
+    """The home folder, which need not exist. Refuses one that is not this user's."""
+    from runyard_sdk.home import home_folder, why_not_ours
 
+    refusal = why_not_ours(home_folder())
+    if refusal:
+        raise Refusal(refusal[0], hint=refusal[1])
     return Path(home_folder())
 
 

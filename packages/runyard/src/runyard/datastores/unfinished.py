@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from runyard.umask import give_to_users
+
 _NAME = re.compile(r"\.runyard-[0-9a-f]{32}\.part")
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 _NO_LINKS = frozenset({errno.EOPNOTSUPP, errno.EPERM, errno.ENOSYS, errno.EMLINK})
@@ -31,6 +33,7 @@ class Unfinished:
                 raise
             self._name = _fresh_name()
             self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        give_to_users(self.fd)
 
     def replace(self, name: str) -> None:
         """Give it that name, whoever had it."""

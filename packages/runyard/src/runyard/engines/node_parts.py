@@ -17,7 +17,7 @@ class NodeParts:
         """Keep the plan; one that is there already stays."""
         folder = AttemptFolder(self._home, part)
         if not folder.exists():
-            folder.root.mkdir(parents=True, exist_ok=True)
+            folder.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.write("plan.json", plan)
 
     def start(self, part: str) -> None:

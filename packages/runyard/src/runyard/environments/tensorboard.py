@@ -3,6 +3,7 @@ from pathlib import Path
 
 from runyard.environments.uv import UvEnvironments
 from runyard.model.plan import EnvironmentSpec
+from runyard.run_folders import environments_root
 
 # Without TensorFlow beside it, it starts in a second instead of many and reads the logs of every framework.
 TENSORBOARD = EnvironmentSpec(
@@ -15,7 +16,7 @@ TENSORBOARD = EnvironmentSpec(
 
 def tensorboard_python(home: Path, variables: Mapping[str, str], say: Callable[[str], None]) -> Path:
     """The interpreter of the one TensorBoard environment of this home; made on first use."""
-    return UvEnvironments(home / "environments", variables).ensure(TENSORBOARD, say).python
+    return UvEnvironments(environments_root(home), variables).ensure(TENSORBOARD, say).python
 
 
 def tensorboard_command(home: Path, variables: Mapping[str, str], say: Callable[[str], None]) -> list[str]:

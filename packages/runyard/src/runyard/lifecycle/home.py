@@ -1,10 +1,16 @@
 """Whether a folder can be the home of a service."""
 
+import errno
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from runyard.errors import Conflict, InvalidArgument, RunyardError, StorageFull
+from runyard.run_folders import RUN_FOLDERS, SCRIPTS
+from runyard.umask import PRIVATE
+from runyard_sdk.home import why_not_ours
 
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs", "9p", "gpfs", "beegfs", "pvfs2"}
@@ -12,6 +18,8 @@ NETWORK_FILE_SYSTEMS = frozenset(
 LEAST_FREE_BYTES = 64 * 1024 * 1024
 RESTORING = "restoring"
 """A file of a home whose restore has not ended: what lies there is not whole."""
+_SECRETS = ("attempts/*", "attempts/*/*", "services/*", "services/*/*", "interactive/*", "interactive/*/*", "logs/*")
+"""What else carries secrets, apart from what lies in the home itself."""
 
 
 def require_linux(platform: str = sys.platform) -> None:
@@ -22,8 +30,17 @@ def require_linux(platform: str = sys.platform) -> None:
         )
 
 
+def require_own_home(home: Path) -> None:
+    """InvalidArgument where the folder is another user's, or one that others could replace. It need not exist."""
+    refusal = why_not_ours(str(home))
+    if refusal is not None:
+        raise InvalidArgument(refusal[0], hint=refusal[1])
+
+
 def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> None:
-    """Make the folder, readable by its owner only. Refuses a network file system, where locks cannot be trusted."""
+    """Make the folder, readable by its owner only. Refuses one of another user, and a network file system, where locks
+    cannot be trusted."""
+    require_own_home(home)
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
@@ -40,6 +57,60 @@ def prepare_home(home: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> 
             f"The home {home} is on a network file system ({kind}), where a database is not safe.",
             hint="Set RUNYARD_HOME to a folder on a disk of this machine.",
         )
+
+
+def close_to_others(home: Path) -> bool:
+    """Take from others what they may do in a home that was there before. Whether the home was open to them."""
+    was_open = bool(home.stat().st_mode & PRIVATE)
+    os.chmod(home, 0o700)
+    for pattern in ("*", *_SECRETS) if was_open else ("*",):
+        for path in home.glob(pattern):
+            with suppress(FileNotFoundError):  # a run may end meanwhile
+                mode = path.lstat().st_mode
+                if mode & PRIVATE and not stat.S_ISLNK(mode) and path.name not in RUN_FOLDERS:
+                    path.chmod(stat.S_IMODE(mode) & ~PRIVATE)
+    return was_open
+
+
+def place_run_folders(home: Path, root: Path | None) -> None:
+    """Have the folders that runs enter below `root`: links in the home lead there from now on. None leaves them as they
+    are. InvalidArgument while something lies where they are now, and for a root of another home or user."""
+    if root is None:
+        return
+    for name in RUN_FOLDERS:
+        link, target = home / name, Path(os.path.realpath(root)) / name
+        _make_run_folder(target)
+        if link.is_symlink() and Path(os.readlink(link)) == target:
+            continue
+        try:
+            if not link.is_symlink():
+                link.rmdir()
+            elif name == SCRIPTS and any(link.iterdir()):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+            link.unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass
+        except OSError as problem:
+            raise InvalidArgument(
+                f"RUNYARD_RUN_ROOT is {str(root)!r}, and {link} is still in use: {problem.strerror}.",
+                hint="Wait for the runs that go on, then move that folder away; environments are built again.",
+            ) from None
+        link.symlink_to(target)
+
+
+def _make_run_folder(folder: Path) -> None:
+    refusal = why_not_ours(str(folder.parent))
+    if refusal is not None:
+        raise InvalidArgument(
+            f"RUNYARD_RUN_ROOT cannot be used. {refusal[0]}".replace("The home", "The folder"),
+            hint="Set RUNYARD_RUN_ROOT to a folder of your own, on a disk of this machine.",
+        )
+    try:
+        for one in (folder.parent, folder):
+            one.mkdir(parents=True, exist_ok=True)
+            one.chmod(0o711)  # to be passed through by name, not listed
+    except OSError as problem:
+        raise InvalidArgument(f"RUNYARD_RUN_ROOT: {folder} cannot be made: {problem.strerror}.") from None
 
 
 def require_space(home: Path) -> None:

@@ -22,12 +22,21 @@ from runyard.lifecycle.discovery import (
     write_private,
     write_start_error,
 )
-from runyard.lifecycle.home import prepare_home, require_linux, require_restored, require_space
+from runyard.lifecycle.home import (
+    close_to_others,
+    place_run_folders,
+    prepare_home,
+    require_linux,
+    require_restored,
+    require_space,
+)
 from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
 from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
 from runyard.process_logs import configure_logging
 from runyard.settings import Settings, home_folder, read_settings
+from runyard.umask import keep_files_private
 from runyard.version import VERSION, WIRE
+from runyard_sdk.home import why_not_ours
 
 log = logging.getLogger("runyard.lifecycle.serving")
 
@@ -40,10 +49,12 @@ def serve(settings: Settings, *, keep: bool) -> int:
     try:
         require_linux()
         prepare_home(settings.home)
+        keep_files_private()
         with _service_lock(settings.home) as is_ours:
             if is_ours:
                 require_space(settings.home)
                 require_restored(settings.home)
+                _take_over_home(settings)
                 _serve_alone(settings, keep)
         return 0
     except RunyardError as problem:
@@ -78,7 +89,7 @@ def _as_variables(given: argparse.Namespace) -> dict[str, str]:
 def _tell_failure(home: Path, problem: RunyardError) -> int:
     """On the terminal or in the log, and to whoever started this and waits."""
     log.error("%s", f"{problem.problem} {problem.hint}".strip())
-    if home.is_dir() and os.access(home, os.W_OK):
+    if home.is_dir() and os.access(home, os.W_OK) and why_not_ours(str(home)) is None:
         write_start_error(home, problem.problem, problem.hint)
     return 1
 
@@ -109,6 +120,16 @@ def without_service(home: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Conflict(f"The service of {home} is running.", hint="Stop it first: runyard down") from None
         yield
+
+
+def _take_over_home(settings: Settings) -> None:
+    if close_to_others(settings.home):
+        log.warning(
+            "Other users could look into %s until now. It is readable by its owner only from now on; if others use "
+            "this machine, replace its tokens: stop the service, remove the file 'token', start it again.",
+            settings.home,
+        )
+    place_run_folders(settings.home, settings.run_root)
 
 
 def _serve_alone(settings: Settings, keep: bool) -> None:

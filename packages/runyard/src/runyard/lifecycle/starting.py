@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from runyard.errors import RunyardError
 from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
-from runyard.lifecycle.home import prepare_home, require_linux
+from runyard.lifecycle.home import prepare_home, require_linux, require_own_home
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
 from runyard.version import WIRE
+from runyard_sdk.home import private
 
 START_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 0.02
@@ -32,6 +33,7 @@ NOT_FOR_THE_SERVICE = WORKER_VARIABLES | {
 
 def service_status(home: Path) -> Facts | None:
     """The facts of a service of this home that answers, else None."""
+    require_own_home(home)
     facts = read_facts(home)
     if facts is None:
         return None
@@ -72,7 +74,7 @@ def stop_service(home: Path) -> bool:
 
 @contextmanager
 def _only_starter(home: Path) -> Iterator[None]:
-    with (home / "start.lock").open("a") as lock:
+    with open(home / "start.lock", "a", opener=private) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -80,7 +82,7 @@ def _only_starter(home: Path) -> Iterator[None]:
 def _launch(home: Path, keep: bool) -> "subprocess.Popen[bytes]":
     variables = {name: value for name, value in os.environ.items() if name not in NOT_FOR_THE_SERVICE}
     command = [sys.executable, "-m", "runyard.lifecycle.serving", "--keep" if keep else "--on-demand"]
-    with (home / "service.log").open("ab") as log:
+    with open(home / "service.log", "ab", opener=private) as log:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -128,7 +130,7 @@ def _ask(facts: Facts, method: str, path: str) -> Facts | None:
 
 
 def _is_held(lock: Path) -> bool:
-    with lock.open("a") as opened:
+    with open(lock, "a", opener=private) as opened:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -32,6 +32,7 @@ from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
 from runyard.process_logs import configure_logging
+from runyard.umask import keep_files_private, users_umask
 
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _LOOK_SECONDS = 30 * 60, 60, 30
 _MOST_RESTARTS = 5
@@ -44,6 +45,7 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
 
     When `guard` ends, everything that the agent looks after is killed and it leaves.
     """
+    keep_files_private()
     if guard is not None and os.fork():
         return 0  # whoever started it may kill its own children at its end
     lock = os.open(home / AGENT_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
@@ -261,6 +263,7 @@ class Agent:
         status = 1
         try:
             os.setsid()
+            os.umask(users_umask())  # its own files are private by their modes; the rest is for the script
             self._leave_what_is_its_own()
             _redirect_output(folder)
             configure_logging("supervisor", self._home, file="agent", run=_run_of(folder.part))

@@ -193,7 +193,7 @@ class Assembly:
             "notices": bare.notices() if self._plan.node == 0 else [],
             "files": files_of_ranks(),
         }
-        self._folder.write(self._folder.rank_file.name, ranks)
+        self._folder.write_for_script(self._folder.rank_file.name, ranks)
         if len(self._plan.nodes) > 1:
             self._door = Door(
                 self._plan, self._folder, self._start_daemon, self._tree.ask_to_stop, self._watch, self._unwatch

@@ -10,37 +10,41 @@ from pathlib import Path
 from runyard.errors import InvalidArgument, Json
 from runyard.model.plan import LaunchPlan, part_name
 from runyard.node.processes import ProcessId
+from runyard.run_folders import mounts_root, scripts_root
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
 _RESERVE = ".reserve"
 RESERVE_BYTES = 1 << 20
 SCRIPT_FOLDERS = ("work", "uploads", "data")
-"""Of a part's folders, those that its script writes to as it likes. Beside them lie tokens."""
+"""Of a part's folders, those that its script writes to as it likes."""
 PART_VARIABLE = "RUNYARD_PART"
 """By this variable the processes of a part are known, wherever they hang: parts of one machine end their own."""
 
 
 class AttemptFolder:
-    """What lies where for one part of an attempt on its node, `attempts/PART/` of the home folder.
+    """What lies where for one part of an attempt on its node.
 
-    The flock on `lock` is held by the part's living supervisor and by nobody else.
+    `root`, `attempts/PART/` of the home, is private: the plan with its tokens, the lock, reports. `scripts` is what the
+    part's processes enter and write. The flock on `lock` is held by the part's living supervisor and by nobody else.
     """
 
     def __init__(self, home: Path, part: str) -> None:
         self.home, self.part = home, part
         self.root = home / "attempts" / folder_name(part)
         self.lock = self.root / "lock"
-        self.work = self.root / "work"
-        self.std = self.root / "std"
-        self.journals = self.root / "journals"
-        self.uploads = self.root / "uploads"
-        self.data = self.root / "data"
-        self.mounts = home / "mounts" / self.root.name
+        # A part that 0.1.0 or an earlier version began has everything in one folder.
+        self.scripts = self.root if (self.root / "work").is_dir() else scripts_root(home) / self.root.name
+        self.work = self.scripts / "work"
+        self.std = self.scripts / "std"
+        self.journals = self.scripts / "journals"
+        self.uploads = self.scripts / "uploads"
+        self.data = self.scripts / "data"
+        self.mounts = mounts_root(home) / self.root.name
         self.node_log = self.std / "65_job_prep.txt"
         """What the node has to say about the run's preparation and data; shown in the run's history."""
         self.supervisor_log = self.root / "supervisor.log"
-        self.rank_file = self.root / "rank.json"
+        self.rank_file = self.scripts / "rank.json"
         """What the ranks that a launcher starts on this node need to know."""
 
     @classmethod
@@ -56,8 +60,9 @@ class AttemptFolder:
         return (self.root / "plan.json").exists()
 
     def make_room(self) -> None:
+        self.scripts.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.work, self.std, self.journals, self.uploads):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
 
     def hold_reserve(self) -> None:
         """Keep room on the disk for the attempt's own end, whatever the script writes. OSError when there is none."""
@@ -71,8 +76,8 @@ class AttemptFolder:
         (self.root / _RESERVE).unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
-        """Room on the attempt's disk."""
-        found = os.statvfs(self.root)
+        """Room on the disk that the script works on."""
+        found = os.statvfs(self.scripts)
         return found.f_bavail * found.f_frsize
 
     def read(self, name: str) -> Json | None:
@@ -85,13 +90,11 @@ class AttemptFolder:
 
     def write(self, name: str, body: Json, *, durable: bool = False) -> None:
         """Readers see the old or the new content, never a part; `durable` outlives a power cut too."""
-        beside = self.root / f".{name}.{os.getpid()}"
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(body, file)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        beside.rename(self.root / name)
+        _write_whole(self.root / name, body, durable=durable)
+
+    def write_for_script(self, name: str, body: Json) -> None:
+        """A file that processes of the part read. Whole, as `write`."""
+        _write_whole(self.scripts / name, body)
 
     def take_lock(self) -> int | None:
         """The descriptor that holds the attempt's lock from now on, or None while another process has it."""
@@ -115,13 +118,13 @@ class AttemptFolder:
             self.write("cancel.json", {"grace": grace_seconds, "end_as": end_as})
 
     def delete(self) -> None:
-        """Gone for every reader at once; quiet when gone."""
-        leaving = self.root.with_name(f".gone-{self.root.name}")
-        try:
-            self.root.rename(leaving)
-        except FileNotFoundError:
-            return
-        shutil.rmtree(leaving, ignore_errors=True)
+        """Gone for every reader at once; quiet when gone. What a kill leaves of it is removed by `gc`."""
+        # The script's side first: without the private one nobody would know that it is still to go.
+        for folder in dict.fromkeys((self.scripts, self.root)):
+            with contextlib.suppress(FileNotFoundError):
+                folder.rename(_leaving(folder))
+        for folder in {self.scripts, self.root}:
+            shutil.rmtree(_leaving(folder), ignore_errors=True)
 
 
 def attempt_folders(home: Path) -> list[AttemptFolder]:
@@ -132,6 +135,20 @@ def attempt_folders(home: Path) -> list[AttemptFolder]:
             body = json.loads(plan.read_bytes())
             found.append(AttemptFolder(home, part_name(body["attempt_id"], body.get("node", 0))))
     return found
+
+
+def _leaving(folder: Path) -> Path:
+    return folder.with_name(f".gone-{folder.name}")
+
+
+def _write_whole(path: Path, body: Json, *, durable: bool = False) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        json.dump(body, file)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    beside.rename(path)
 
 
 def folder_name(part: str) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from runyard.errors import EngineError
+from runyard.umask import users_umask
+from runyard_sdk.home import private
 
 _SOON_SECONDS = 0.05
 
@@ -25,7 +27,7 @@ class DetachedProcess:
             self._process.poll()
         is_ready, told = os.pipe()
         try:
-            with self._log.open("ab") as log:
+            with open(self._log, "ab", opener=private) as log:
                 self._process = subprocess.Popen(
                     command(told),
                     stdin=subprocess.DEVNULL,
@@ -35,6 +37,7 @@ class DetachedProcess:
                     env=dict(variables),
                     pass_fds=(told,),
                     start_new_session=True,
+                    umask=users_umask(),
                 )
             os.close(told)
             told = -1

@@ -23,6 +23,7 @@ from runyard.node.errand import Tell
 from runyard.node.service_client import ServiceClient, patiently, quoted
 from runyard.planning.package_settings import settings_from_json
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
+from runyard.run_folders import environments_root
 
 _BUILD_LOG = "20_image_build_log.txt"
 
@@ -130,7 +131,7 @@ def _environments(folder: AttemptFolder, plan: LaunchPlan) -> Environments:
     """What they start carries the part's name, so that a supervisor finds what a killed one was building."""
     variables = {**plan.env, "RUNYARD_ATTEMPT": plan.attempt_id, PART_VARIABLE: plan.part}
     provisions = partial(_ask_for_provisions, folder, plan)
-    return Environments(folder.home / "environments", variables, provisions, partial(_place_context, folder, plan))
+    return Environments(environments_root(folder.home), variables, provisions, partial(_place_context, folder, plan))
 
 
 def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:

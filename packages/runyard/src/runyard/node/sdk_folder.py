@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runyard.errors import EngineError
+from runyard.run_folders import sdk_root
 from runyard.version import VERSION
 
 _PACKAGES = ("azureml", "runyard_sdk")
@@ -17,7 +18,7 @@ def ensure_sdk_folder(home: Path) -> Path:
 
     Its name changes with the SDK's files, so a run keeps the SDK it started with when another is installed.
     """
-    folder = home / "sdk" / f"{VERSION}-{sdk_digest()}"
+    folder = sdk_root(home) / f"{VERSION}-{sdk_digest()}"
     if not folder.is_dir():
         _copy(_installed_sdk(), folder)
     return folder
@@ -58,10 +59,18 @@ def _copy(source: Path, folder: Path) -> None:
             target = beside / file.relative_to(source)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-        beside.chmod(0o755)
+        _open_for_reading(beside)
         os.rename(beside, folder)
     except OSError:
         if not folder.is_dir():  # else another supervisor was first
             raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _open_for_reading(folder: Path) -> None:
+    """A container's user may be another, whatever the umask of this process."""
+    for path, _, names in os.walk(folder):
+        os.chmod(path, 0o755)
+        for name in names:
+            os.chmod(os.path.join(path, name), 0o644)

@@ -37,6 +37,7 @@ from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.tree import ProcessTree
 from runyard.planning.plan_json import plan_from_json
 from runyard.ports.environments import BuiltEnvironment
+from runyard.run_folders import environments_root
 
 _LOOK_AGAIN_SECONDS = 0.02
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
@@ -231,7 +232,7 @@ class Supervisor:
         """Nobody may prune the environment while the script uses it."""
         built = BuiltEnvironment(prepared.environment_key, Path(prepared.python), prepared.lock, image=prepared.image)
         try:
-            with Environments(self._folder.home / "environments", {}).hold(built):
+            with Environments(environments_root(self._folder.home), {}).hold(built):
                 return self._run_processes(prepared)
         except EnvironmentFailed as e:
             return ends.failed("Starting", str(e))

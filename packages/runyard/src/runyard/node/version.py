@@ -5,7 +5,19 @@ from pathlib import Path
 from runyard.node.sdk_folder import sdk_digest
 from runyard.version import VERSION
 
-_PACKAGES = ("node", "mounting", "transfers", "datastores", "blobs", "environments", "web", "planning", "model")
+_PACKAGES = (
+    "node",
+    "mounting",
+    "transfers",
+    "datastores",
+    "blobs",
+    "environments",
+    "web",
+    "planning",
+    "model",
+    "run_folders.py",
+    "umask.py",
+)
 
 
 def node_version() -> str:

@@ -28,7 +28,9 @@ class ListedFile:
 class RunFiles:
     """The files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
 
-    def __init__(self, runs: RunStore, files: FileStore, logs: LogStore, blobs: BlobStore, *, attempts: Path) -> None:
+    def __init__(
+        self, runs: RunStore, files: FileStore, logs: LogStore, blobs: BlobStore, *, attempts: Sequence[Path]
+    ) -> None:
         self._runs, self._files, self._logs, self._blobs, self._attempts = runs, files, logs, blobs, attempts
 
     def list(self, run_id: RunId, prefix: str = "") -> Sequence[ListedFile]:
@@ -119,7 +121,7 @@ class RunFiles:
 class Blobs:
     """Blobs as clients send and fetch them, before a snapshot, a run or a model names them."""
 
-    def __init__(self, blobs: BlobStore, *, attempts: Path) -> None:
+    def __init__(self, blobs: BlobStore, *, attempts: Sequence[Path]) -> None:
         self._blobs, self._attempts = blobs, attempts
 
     def missing(self, names: Sequence[str]) -> list[str]:

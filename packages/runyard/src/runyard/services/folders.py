@@ -31,10 +31,11 @@ def real_path(path: str, argument: str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def script_folder(attempts: Path, attempt_id: AttemptId, path: Path, argument: str) -> Path:
+def script_folder(attempts: Sequence[Path], attempt_id: AttemptId, path: Path, argument: str) -> Path:
     """Which of the folders that the script of the attempt writes to, on whichever of its nodes, holds the real path.
     InvalidArgument for any other place: those of other attempts, and files of this one that its script does not own."""
-    root = Path(os.path.realpath(attempts))
+    roots = [Path(os.path.realpath(one)) for one in attempts]
+    root = next((one for one in roots if path.is_relative_to(one)), roots[0])
     below = path.relative_to(root).parts if path.is_relative_to(root) else ()
     if len(below) < 2 or below[1] not in SCRIPT_FOLDERS or not _is_part(below[0], attempt_id):
         raise InvalidArgument(
@@ -45,7 +46,7 @@ def script_folder(attempts: Path, attempt_id: AttemptId, path: Path, argument: s
 
 
 def script_files(
-    attempts: Path, attempt_id: AttemptId, paths: Sequence[str], argument: str
+    attempts: Sequence[Path], attempt_id: AttemptId, paths: Sequence[str], argument: str
 ) -> tuple[list[Path], Within]:
     """Files that a script names by absolute paths, and what must hold of them once they are opened."""
     found = [real_path(path, argument) for path in paths]

@@ -12,6 +12,7 @@ from runyard.model.runs import AttemptId, RunId, run_of
 from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, FileStore, RunStore
+from runyard.run_folders import MOUNTS, RUN_FOLDERS, script_folders
 
 _MOST_LOGS_ASKED = 200
 _FEW_UNKNOWN = 2
@@ -52,10 +53,10 @@ class Upkeep:
         """Bytes per part of the home, by its name there; what runs have mounted is not the home's. A cache within a
         part counts by itself."""
         with os.scandir(self._home) as entries:
-            parts = sorted((entry for entry in entries if entry.name != "mounts"), key=lambda entry: entry.name)
-        sizes = {part.name: _bytes_below(Path(part.path)) for part in parts}
+            parts = sorted((entry for entry in entries if entry.name != MOUNTS), key=lambda entry: entry.name)
+        sizes = {part.name: self._bytes_of(part.name) for part in parts}
         for part in filter(lambda part: "/" in part, self._caches):
-            sizes[part] = _bytes_below(self._home / part)
+            sizes[part] = self._bytes_of(part)
             sizes[part.partition("/")[0]] = max(0, sizes.get(part.partition("/")[0], 0) - sizes[part])
         return sizes
 
@@ -69,9 +70,9 @@ class Upkeep:
         blobs = Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds()))
         freed = {"attempts": self._collect_attempts(older_than), "blobs": blobs}
         for part, remove_unused in self._caches.items():
-            before = _bytes_below(self._home / part)
+            before = self._bytes_of(part)
             removed = remove_unused(older_than)
-            freed[part] = Freed(len(removed), max(0, before - _bytes_below(self._home / part)))
+            freed[part] = Freed(len(removed), max(0, before - self._bytes_of(part)))
         return freed
 
     def _require_own_database(self) -> None:
@@ -97,24 +98,33 @@ class Upkeep:
         return True
 
     def _collect_attempts(self, older_than: timedelta) -> Freed:
-        count = size = 0
+        size, names = 0, set()
         for folder in self._dead_attempts(older_than):
             size += _bytes_below(folder)
-            count += 1
+            names.add(folder.name)
             shutil.rmtree(folder, ignore_errors=True)
-        return Freed(count, size)
+        return Freed(len(names), size)
 
     def _dead_attempts(self, older_than: timedelta) -> Iterator[Path]:
-        root = self._home / "attempts"
-        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        for folder in self._attempt_folders():
             try:
                 run = self._runs.get(run_of(AttemptId(folder.name)))
                 ended_at = run.ended_at if run.status.is_terminal else None
                 is_old = ended_at is not None and self._clock.now() - ended_at >= older_than
             except NotFound:
                 is_old = True
-            if is_old and not _is_held(folder / "lock"):
+            if is_old and not _is_held(self._home / "attempts" / folder.name / "lock"):
                 yield folder
+
+    def _attempt_folders(self) -> Iterator[Path]:
+        """Of scripts first: the private side, which has the lock, goes last."""
+        for root in script_folders(self._home):
+            yield from sorted(root.iterdir()) if root.is_dir() else ()
+
+    def _bytes_of(self, part: str) -> int:
+        """Of one that the operator has put elsewhere, there."""
+        place = self._home / part
+        return _bytes_below(Path(os.path.realpath(place)) if part.partition("/")[0] in RUN_FOLDERS else place)
 
 
 def _is_held(lock: Path) -> bool:

@@ -20,18 +20,20 @@ from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import ServiceSpec
 from runyard.node.processes import die_with_parent
 from runyard.ports.environments import BuiltEnvironment
+from runyard.run_folders import environments_root
 from runyard.serving.log_file import ServiceLog
 from runyard.serving.record_json import from_json, to_json
+from runyard.umask import users_umask
 
 
 def find_environment(home: Path, spec: ServiceSpec) -> BuiltEnvironment | None:
     """From the disk alone; takes a moment."""
-    return UvEnvironments(home / "environments", spec.build_variables).find(spec.environment)
+    return UvEnvironments(environments_root(home), spec.build_variables).find(spec.environment)
 
 
 def environments(home: Path) -> UvEnvironments:
     """For holding what is used."""
-    return UvEnvironments(home / "environments", {})
+    return UvEnvironments(environments_root(home), {})
 
 
 async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> BuiltEnvironment:
@@ -49,6 +51,7 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
         stderr=log.fileno(),
         cwd="/",
         start_new_session=True,
+        umask=users_umask(),
     )
     try:
         output, _ = await asyncio.to_thread(process.communicate, json.dumps(asked).encode())
@@ -75,7 +78,7 @@ def main(home: Path, parent: int) -> int:
     answer: Json = {}
     try:
         provisions = Provisions(from_json(PackageSettings, asked["packages"], "packages"))
-        Environments(home / "environments", asked["variables"], lambda: provisions).ensure(spec, _say)
+        Environments(environments_root(home), asked["variables"], lambda: provisions).ensure(spec, _say)
     except RunyardError as error:
         answer = {"error": to_wire(error)}
     print(json.dumps(answer), flush=True)

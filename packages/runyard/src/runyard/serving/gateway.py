@@ -31,6 +31,7 @@ from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, 
 from runyard.serving.record_json import to_json
 from runyard.serving.version import gateway_version
 from runyard.serving.watch import Watch
+from runyard.umask import keep_files_private
 
 _IDLE_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
@@ -42,6 +43,7 @@ log = logging.getLogger("runyard.serving.gateway")
 
 def main(home: Path, ready_fd: int | None) -> int:
     """Serve until asked to leave, or until there has been nothing to serve for some seconds."""
+    keep_files_private()
     lock = os.open(home / GATEWAY_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

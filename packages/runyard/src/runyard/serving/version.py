@@ -10,6 +10,8 @@ _PACKAGES = (
     "ports",
     "errors.py",
     "listen_settings.py",
+    "run_folders.py",
+    "umask.py",
 )
 
 

@@ -12,6 +12,7 @@ from runyard.cli.environments.settings import settings
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
 from runyard.cli.wording import local_time, size_in_words
+from runyard.run_folders import environments_root
 
 if TYPE_CHECKING:
     from runyard.environments.cache import CachedEnvironment
@@ -80,7 +81,7 @@ def prune(
     from runyard.environments.compiled import CompiledWheels
     from runyard.environments.making import prune as prune_unused
 
-    root, age = home() / "environments", timedelta(days=older_than_days)
+    root, age = environments_root(home()), timedelta(days=older_than_days)
     removed = prune_unused(root, older_than=age)
     removed += [f"wheels/{key}" for key in CompiledWheels(root, {}).prune(age)]
     if output is Format.JSON:
@@ -93,7 +94,7 @@ def _built() -> "list[CachedEnvironment]":
     """Those of this machine, the last used first."""
     from runyard.environments.cache import list_built
 
-    return list(reversed(list_built(home() / "environments")))
+    return list(reversed(list_built(environments_root(home()))))
 
 
 def _show_built(built: "CachedEnvironment", output: Format) -> None:
@@ -141,7 +142,7 @@ def _asked_for(conda: dict[str, Any]) -> list[list[str]]:
 def _lock_of(key: str) -> str:
     from runyard.environments.folder import EnvironmentFolder
 
-    facts = EnvironmentFolder(home() / "environments", key).facts()
+    facts = EnvironmentFolder(environments_root(home()), key).facts()
     return facts.lock if facts else ""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from runyard.datastores.paths import shown
 from runyard.datastores.refusals import already_exists
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotFound, StorageFull
+from runyard.umask import give_to_users
 
 # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -107,6 +108,7 @@ class Root:
         with self.open_folder(parent, make=True) as fd, self.explained(path):
             try:
                 os.mkdir(name, dir_fd=fd)
+                _give_to_users(name, fd)
             except FileExistsError:
                 if not os.path.isdir(f"{self.real}/{path}"):
                     raise InvalidArgument(
@@ -130,3 +132,11 @@ def _check_regular(path: str, facts: os.stat_result) -> None:
         raise NotFound(f"{shown(path)} is a folder, not a file.", hint="Give the path of a file in it.")
     if not stat.S_ISREG(facts.st_mode):
         raise InvalidArgument(f"{shown(path)} is a pipe, socket or device, not a file.", hint="Give a regular file.")
+
+
+def _give_to_users(name: str, parent: int) -> None:
+    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        give_to_users(made)
+    finally:
+        os.close(made)

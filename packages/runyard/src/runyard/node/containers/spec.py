@@ -93,9 +93,9 @@ def mounts_of(
 def mpi_mounts(folder: AttemptFolder, programs: Path, doors: Sequence[str | None]) -> list[Mount]:
     """For what starts ranks: the files that it has us run, those that tell it about them, and the doors of other nodes
     that are sockets on this machine."""
-    scratch = folder.root / "mpi"
+    scratch = folder.scripts / "mpi"
     scratch.mkdir(exist_ok=True)
-    told = [file for name in _OF_LAUNCHERS if (file := folder.root / name).exists()]
+    told = [file for name in _OF_LAUNCHERS if (file := folder.scripts / name).exists()]
     sockets = [Path(door.removeprefix("unix:")) for door in doors if door and door.startswith("unix:")]
     fixed = [_as_it_is(path, read_only=True) for path in (programs, *told)]
     return [_as_it_is(scratch), *fixed, *map(_as_it_is, sockets)]
@@ -117,11 +117,11 @@ def open_to_user(folder: AttemptFolder, files: Files, mounts: Sequence[Mount]) -
     for place in (folder.work / OUTPUTS, *(Path(mount.source) for mount in mounts if not mount.is_read_only)):
         if place.is_socket():
             place.chmod(0o666)
-        elif place.is_relative_to(folder.root):
+        elif place.is_relative_to(folder.scripts) or place.is_relative_to(folder.root):
             open_to_everybody(place)
-    for file in (*folder.std.iterdir(), *(folder.root / name for name in _OF_LAUNCHERS)):
+    for file in (*folder.std.iterdir(), *(folder.scripts / name for name in _OF_LAUNCHERS)):
         if file.exists():
-            file.chmod(file.stat().st_mode | (0o044 if file.parent == folder.root else 0o666))
+            file.chmod(file.stat().st_mode | (0o044 if file.parent == folder.scripts else 0o666))
 
 
 def told_of(folder: AttemptFolder, home: Path, programs: Sequence[Program], served: Sequence[str]) -> Json:

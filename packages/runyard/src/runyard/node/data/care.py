@@ -91,7 +91,7 @@ class DataCare:
         self.mounts.end(lambda: True)
         kernel.sweep(self._folder.mounts)
         # Its files are removed next, and a script may have mounted anything.
-        for point in reversed(kernel.mounts_below(self._folder.root)):
+        for point in reversed(kernel.mounts_below(self._folder.scripts)):
             kernel.unmount(point)
 
     def _end_mounts(self, ending: Ending) -> None:

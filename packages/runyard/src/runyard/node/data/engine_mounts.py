@@ -19,7 +19,7 @@ class EngineMounts(MountPoints):
         self._user = user
         self.are_by_engine = True
         # No container sees this one: it could put another link in the place of what the next shall have.
-        self.links = folder.root / "links"
+        self.links = folder.scripts / "links"
 
     def why_not_served(self) -> str:
         if not kernel.may_mount():

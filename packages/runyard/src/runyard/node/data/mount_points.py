@@ -5,6 +5,7 @@ from runyard.errors import InvalidArgument
 from runyard.mounting import kernel
 from runyard.node.attempt import AttemptFolder
 from runyard.node.data.brought import Bind
+from runyard.run_folders import mounts_root, scripts_root
 
 
 class MountPoints:
@@ -49,7 +50,8 @@ class MountPoints:
             return "this machine does not let runs have mounts of their own"
         real = Path(os.path.realpath(wanted))
         home = Path(os.path.realpath(self._home))
-        if real.is_relative_to(home) or home.is_relative_to(real):
+        own = (home, *(Path(os.path.realpath(root(self._home))) for root in (scripts_root, mounts_root)))
+        if any(real.is_relative_to(one) or one.is_relative_to(real) for one in own):
             return "Runyard's own files lie there"
         try:
             real.mkdir(parents=True, exist_ok=True)
@@ -65,10 +67,10 @@ def sweep_left(home: Path) -> list[Path]:
     """What attempts that are no more have left mounted is taken away; those that are still here look after their own.
     Returns what would not go."""
     try:
-        names = os.listdir(home / "mounts")
+        names = os.listdir(root := mounts_root(home))
     except OSError:
         return []
-    return [left for name in names if not _is_known(home, name) for left in kernel.sweep(home / "mounts" / name)]
+    return [left for name in names if not _is_known(home, name) for left in kernel.sweep(root / name)]
 
 
 def _is_known(home: Path, name: str) -> bool:

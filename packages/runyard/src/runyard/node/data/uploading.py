@@ -32,7 +32,7 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
     client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
     data = ask_for_data(client, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
-        fence = folder.root if plan.environment.image is not None else None
+        fence = folder.scripts if plan.environment.image is not None else None
         warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell, fence)
     sizes = _sizes_of_outputs(plan.data, OpenStores(data))
     if len(plan.nodes) > 1:

@@ -45,7 +45,7 @@ class Door:
         self._strangers: list[_Caller] = []
         self._callers: dict[int, _Caller] = {}
         self._socket, self.address = (
-            _listen_by_file(folder.root) if plan.shares_files else _listen_at(plan.here.address)
+            _listen_by_file(folder.scripts) if plan.shares_files else _listen_at(plan.here.address)
         )
         self._socket.setblocking(False)
         watch(self._socket, self._welcome)

@@ -39,7 +39,7 @@ def mpi_words(
     mpirun must be started in the part's working folder. EngineError says what to install where it is not there; what
     an image has is found out when it is started there.
     """
-    host_file = folder.root / "hosts"
+    host_file = folder.scripts / "hosts"
     host_file.write_text(host_lines(plan), encoding="utf-8")
     _write_doors(plan, folder, roster)
     return {
@@ -57,7 +57,7 @@ def rank_variables(python: str) -> dict[str, str]:
 
 def scratch_variables(folder: AttemptFolder) -> dict[str, str]:
     """Open MPI keeps its own files in the part's folder, which goes with the part however that ends."""
-    return {_SCRATCH: str(folder.root / "mpi")}
+    return {_SCRATCH: str(folder.scripts / "mpi")}
 
 
 def open_few_files() -> None:
@@ -129,14 +129,13 @@ def _required(program: str, plan: LaunchPlan, python: str, variables: Mapping[st
 
 def _write_doors(plan: LaunchPlan, folder: AttemptFolder, roster: Sequence[Json]) -> None:
     doors = {node.address: facts.get("door") for node, facts in zip(plan.nodes, roster, strict=False)}
-    folder.write("doors.json", {"secret": plan.secret, "doors": doors})
-    (folder.root / "doors.json").chmod(0o600)
+    folder.write_for_script("doors.json", {"secret": plan.secret, "doors": doors})
 
 
 def _write_rsh(folder: AttemptFolder, interpreter: str) -> str:
     """Open MPI takes the agent apart at blanks, which the folder's path may hold; so it goes by the working folder."""
-    words = [interpreter, "-I", "-S", "-E", str(PROGRAMS / "rsh_agent.py"), str(folder.root / "doors.json")]
-    program = folder.root / "runyard-rsh"
+    words = [interpreter, "-I", "-S", "-E", str(PROGRAMS / "rsh_agent.py"), str(folder.scripts / "doors.json")]
+    program = folder.scripts / "runyard-rsh"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     program.chmod(0o700)
     return f"/proc/self/cwd/{os.path.relpath(program, folder.work)}"

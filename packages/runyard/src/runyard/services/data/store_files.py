@@ -30,7 +30,7 @@ READERS = 16
 class StoreFiles:
     """The files on a workspace's datastores. A file appears whole or not at all."""
 
-    def __init__(self, stores: OpenStores, network: Network, *, incoming: Path, attempts: Path) -> None:
+    def __init__(self, stores: OpenStores, network: Network, *, incoming: Path, attempts: Sequence[Path]) -> None:
         self._stores, self._network, self._incoming, self._attempts = stores, network, incoming, attempts
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
 

@@ -19,6 +19,7 @@ from runyard.serving.worker_link import InitFailure, WorkerFacts, WorkerLink
 from runyard.serving.workers.memory import cpu_seconds, peak_bytes, resident_bytes, tree_of
 from runyard.serving.workers.tree import kill_worker_tree
 from runyard.serving.workers.variables import worker_variables
+from runyard.umask import users_umask
 
 _EOF_SECONDS = 0.5
 """A child of the script may hold the worker's end of the socket open."""
@@ -146,6 +147,7 @@ class WorkerProcess:
             env=worker_variables(self._folder, self._revision, self._sdk, self.name),
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
+            umask=users_umask(),
             preexec_fn=partial(_begin_life, os.getpid()),
         )
 
