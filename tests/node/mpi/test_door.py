@@ -105,7 +105,7 @@ def opened(tmp_path, request):
     folder.make_room()
     made = OpenDoor(folder, shares_files=request.param)
     if request.param:
-        folder = os.open(folder.root, os.O_PATH)
+        folder = os.open(folder.scripts, os.O_PATH)
         made.connect = lambda: _connected(f"/proc/self/fd/{folder}/door.sock")
     yield made
     made.close()

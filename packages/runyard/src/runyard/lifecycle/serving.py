@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tls-key", metavar="FILE", default="")
     parser.add_argument("--no-tls", action="store_true")
     given = parser.parse_args(arguments)
-    configure_logging("service", home_folder())
+    if why_not_ours(str(home_folder())) is None:  # else not even a log is written there
+        configure_logging("service", home_folder())
     try:
         settings = read_settings({**os.environ, **_as_variables(given)})
     except RunyardError as problem:
