@@ -58,10 +58,10 @@ class Node:
     def variables(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.folder.root),
+            "HOME": str(self.folder.scripts),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "RUNYARD_RANK_FILE": str(self.folder.root / "rank.json"),
+            "RUNYARD_RANK_FILE": str(self.folder.scripts / "rank.json"),
             "RUNYARD_PART": self.plan.part,
             "RUNYARD_TEST": str(self.folder.home),
             "PYTHONPATH": f"/packages/of/node/{self.plan.node}",
@@ -108,7 +108,7 @@ class Node:
             "notices": ["a notice"],
             "files": files_of_ranks(),
         }
-        (self.folder.root / "rank.json").write_text(json.dumps(facts), encoding="utf-8")
+        (self.folder.scripts / "rank.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
 class MpiJob:

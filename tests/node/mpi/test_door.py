@@ -66,7 +66,7 @@ class OpenDoor:
 
     def agent(self, *words: str, secret: str = SECRET, python: str = sys.executable) -> subprocess.Popen[bytes]:
         """The real program, asking at this door for these words."""
-        doors = self.folder.root / "doors.json"
+        doors = self.folder.scripts / "doors.json"
         doors.write_text(json.dumps({"secret": secret, "doors": {"127.0.3.3": self.door.address}}), encoding="utf-8")
         command = [python, "-I", "-S", "-E", str(AGENT), str(doors), "127.0.3.3", *words]
         return subprocess.Popen(command, stderr=subprocess.PIPE)
@@ -232,5 +232,5 @@ def test_the_socket_is_its_owners_alone(tmp_path):
     folder = AttemptFolder(tmp_path, "run-1-1")
     folder.make_room()
     made = OpenDoor(folder)
-    assert (folder.root / "door.sock").stat().st_mode & 0o777 == 0o600
+    assert (folder.scripts / "door.sock").stat().st_mode & 0o777 == 0o600
     made.close()
