@@ -15,7 +15,7 @@ from tests.processes import pids, words_of
 from tests.wire_client import WireClient
 
 pytest_plugins = ["tests.leftovers", "tests.needs"]
-ENDING_SECONDS = 15.0
+ENDING_SECONDS = 60.0
 _numbers = itertools.count(1)
 
 

@@ -24,7 +24,7 @@ RESOURCE_TRACKER = b"multiprocessing.resource_tracker"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--ending-seconds", type=float, default=15.0, help="how long what was asked to stop may take")
+    parser.addoption("--ending-seconds", type=float, default=60.0, help="how long what was asked to stop may take")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

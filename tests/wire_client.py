@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 PREFIX = "/api/v1"
+PATIENCE_SECONDS = 120.0
+"""Beyond this something is broken; a busy machine may take most of it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class WireClient:
         assert answer.status >= 400, answer.body
         return {**answer.json, "status": answer.status}
 
-    def lines(self, path: str, timeout: float = 20.0) -> Iterator[dict[str, Any]]:
+    def lines(self, path: str, timeout: float = PATIENCE_SECONDS) -> Iterator[dict[str, Any]]:
         """NDJSON as it comes in; the empty lines that keep the connection alive are left out."""
         connection = self._connect(timeout)
         try:
@@ -119,7 +121,7 @@ class WireClient:
         assert answer.status < 300, (method, path, answer.status, answer.body)
         return answer.json if answer.body else None
 
-    def _connect(self, timeout: float = 20.0) -> http.client.HTTPConnection:
+    def _connect(self, timeout: float = PATIENCE_SECONDS) -> http.client.HTTPConnection:
         host, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "https":
             trust = ssl.create_default_context(cafile=self.ca)

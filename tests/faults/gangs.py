@@ -39,7 +39,7 @@ for part in range(heap):
         sink.write(os.urandom(1 << 20))
 note("finished-" + rank)
 """
-_MOMENT_SECONDS = 10
+_MOMENT_SECONDS = 60
 LAYOUTS: Mapping[str, Callable[[int], Any]] = {
     "mpi": lambda nodes: MpiConfiguration(1, nodes),
     "torch": lambda nodes: PyTorchConfiguration("Gloo", nodes, nodes),

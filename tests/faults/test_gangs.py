@@ -16,7 +16,7 @@ from tests.faults.yard import Yard, ended, message_of
 
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 NODES = {"mpi": 3, "torch": 4, "ps": 2} if FULL else {"mpi": 2, "torch": 2, "ps": 2}
-SECONDS = 15
+SECONDS = 60
 SUPERVISORS, PLATFORM = ("supervisor 0", "supervisor 1"), ("agent", "service")
 OF_LAUNCHERS = ("mpirun", "orted", "rsh agent")
 VICTIMS = {

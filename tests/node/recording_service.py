@@ -18,7 +18,7 @@ from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
 from runyard.planning.gathering import decide
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 class RecordingService:

@@ -13,7 +13,7 @@ import pytest
 from runyard.node.containers.spec import INSIDE, inside_gpus
 from runyard.node.processes import descendants
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 class Started:

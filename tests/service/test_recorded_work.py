@@ -11,7 +11,7 @@ from runyard.services.model_work.recorded_work import RecordedWork
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.stores.sql import Stores, open_stores
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 @pytest.fixture

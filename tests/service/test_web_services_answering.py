@@ -30,7 +30,7 @@ def init():
 def run(data):
     return data
 """
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def model(client, name="net", content=b"weights"):

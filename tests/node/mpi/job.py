@@ -21,7 +21,7 @@ from runyard.node.processes import ProcessId, carrying
 SECRET = "between the nodes of this run"
 LAUNCHER_LOG = "55_azureml-execution.txt"
 OVER_LOOPBACK = ["--mca", "oob_tcp_if_include", "lo", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-RUN_SECONDS = 60.0
+RUN_SECONDS = 120.0
 
 
 def mpi_plan(addresses: list[str], ranks_per_node: int, *, node: int = 0, shares_files: bool = True) -> LaunchPlan:

@@ -34,7 +34,7 @@ print("the sum is", all_of_them.value, flush=True)
 """
 ENDS_WELL = SUMS_RANKS + "mpi.MPI_Finalize()"
 WAITS = SUMS_RANKS + "import time\ntime.sleep(60)"
-GONE_SECONDS = 10.0
+GONE_SECONDS = 60.0
 RACE_OF_MPIRUN = re.compile(r".*plm:rsh: Warning: setpgid.* failed in parent with errno=Permission denied.*")
 """mpirun says so where the program that it starts is quicker than its own bookkeeping; nothing comes of it."""
 

@@ -18,7 +18,7 @@ from runyard.node.network.host_ports import ports_to_reach
 from runyard.node.processes import identify
 from tests.needs import require
 
-END_SECONDS = 5.0
+END_SECONDS = 60.0
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 @dataclass(frozen=True)
