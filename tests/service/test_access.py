@@ -1,4 +1,6 @@
 import re
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -106,3 +108,51 @@ def test_only_the_owner_looks_after_the_service(client, method, path):
 
 def test_a_run_named_like_a_node_token_opens_nothing_else(client, tokens):
     assert client.with_token(tokens.run_token("node.node-run-1.1")).refusal("GET", "/health")["status"] == 401
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:1/workspaces/a/b", "localhost/workspaces/a/b", "localhost:1?x", "localhost#x"]
+)
+def test_a_host_header_with_a_path_in_it_opens_nothing(client, host):
+    client.interactive_run(f"host-{client.workspace}")
+    script = script_of(client, f"host-{client.workspace}")
+    refused = script.ask("PUT", PREFIX + client.here, {"exist_ok": True, "description": "taken over"}, host=host)
+    assert refused.status == 401
+    assert script.ask("DELETE", PREFIX + client.here, host=host).status == 401
+    assert client.get(client.here)["description"] == ""
+
+
+@pytest.mark.parametrize("path", ["{0}/", "{0}//", "{0}/.", "{0}/x/..", "{0}%2f", "/{0}", "{0};x", "{0}%3fx", "{0}%00"])
+def test_another_spelling_of_a_workspaces_address_opens_nothing(client, path):
+    client.interactive_run(f"spelled-{client.workspace}")
+    script = script_of(client, f"spelled-{client.workspace}")
+    answer = script.ask("DELETE", path.format(PREFIX + client.here))
+    assert answer.status in (307, 401, 403, 404, 405), answer.body
+    assert client.get(client.here)["name"] == client.workspace
+
+
+def test_two_host_headers_are_refused(client):
+    address = urlsplit(client.url)
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        request = f"GET {PREFIX}/health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n"
+        connection.sendall(f"{request}Authorization: Bearer {client.token}\r\n\r\n".encode())
+        assert connection.makefile("rb").readline().split()[1] == b"400"
+
+
+def test_a_body_nested_too_deep_is_refused(client):
+    for opens, closes in ((b"[", b"]"), (b'{"a":', b"}")):
+        deep = b'{"name": "deep", "body": {"files": [], "x": %s1%s}}' % (opens * 1000, closes * 1000)
+        refused = client.refusal("POST", f"{client.here}/assets/models", deep)
+        assert (refused["status"], refused["code"]) == (400, "invalid_argument")
+    nested = b'{"name": "deep", "body": {"files": [], "x": %s1%s}}' % (b"[" * 200, b"]" * 200)
+    client.post(f"{client.here}/assets/models", nested)
+    assert client.get(f"{client.here}/assets/models/deep")["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [("runs", "tag=x"), ("runs", "property=x"), ("runs", "status=Running"), ("assets/models", "tag=x")],
+)
+def test_thousands_of_filters_are_refused(client, path, word):
+    refused = client.refusal("GET", f"{client.here}/{path}?" + "&".join([word] * 3000))
+    assert (refused["status"], refused["code"]) == (400, "invalid_argument")

@@ -58,3 +58,16 @@ def test_a_link_out_of_the_root_is_refused(tmp_path: Path):
     with pytest.raises(InvalidArgument, match="through a link"):
         inside(tmp_path / "root", "out/x", "path")
     assert inside(tmp_path / "root", "in/x", "path") == tmp_path / "root" / "in" / "x"
+
+
+@pytest.mark.parametrize(
+    "path", ["..\\x", "a\\..\\..\\x", "a/..\\x", "C:\\x", "C:x", "c:/x", "\\x", "\\\\host\\x", "a\0b"]
+)
+def test_a_path_that_leaves_its_folder_on_another_system_is_refused(path):
+    with pytest.raises(InvalidArgument):
+        check_relative_path(path, "path")
+
+
+@pytest.mark.parametrize("path", ["a\\b", "a..\\b", "ab:c", "1:2", "a/c:x", "x..y"])
+def test_odd_names_that_stay_in_their_folder_are_taken(path):
+    assert check_relative_path(path, "path") == path

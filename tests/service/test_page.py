@@ -1,10 +1,12 @@
 import html
 import html.parser
 import re
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
+from runyard.services.tokens import Tokens
 from tests.attempts import script_of
 from tests.wire_client import PREFIX
 
@@ -140,3 +142,26 @@ def test_its_key_opens_that_run_and_nothing_else(client, page):
 def test_it_stops_refreshing_once_the_run_has_ended(client, page):
     client.patch(page.partition("?")[0], {"status": "Completed"})
     assert 'http-equiv="refresh"' not in client.ask("GET", page, authorization="").body.decode()
+
+
+def test_a_script_is_shown_no_key(client, page):
+    run_id = f"page-{client.workspace}"
+    script = script_of(client, run_id)
+    for path in (f"/runs/{run_id}", f"{client.here}/runs", f"/runs/{run_id}/wait?timeout=0"):
+        answer = script.ask("GET", PREFIX + path)
+        assert (answer.status, b"/runs/" in answer.body, b"key=" in answer.body) == (200, True, False)
+
+
+def test_a_key_opens_the_page_for_a_week(client, page):
+    tokens, run_id, today = Tokens(client.token), f"page-{client.workspace}", int(time.time() // 86400)
+    path = page.partition("?")[0]
+
+    def status(key: str) -> int:
+        return client.ask("GET", f"{path}?key={key}", authorization="").status
+
+    assert page.partition("key=")[2] in [tokens.page_key(run_id, today + day) for day in (6, 7, 8)]
+    assert status(tokens.page_key(run_id, today + 1)) == 200
+    assert status(tokens.page_key(run_id, today - 2)) == 401
+    assert status(tokens.page_key(run_id, today - 2).replace(f"{today - 2:x}", f"{today + 1:x}")) == 401
+    for odd in ("", "-", "zz-1", f"{'f' * 500}-x", "1", "-1-2"):
+        assert status(odd) == 401

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -5,7 +6,7 @@ from fastapi import APIRouter, Depends, FastAPI, params
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runyard.errors import Unauthorized
+from runyard.errors import InvalidArgument, RunyardError, Unauthorized
 from runyard.http import failures
 from runyard.http.access_log import AccessLog, RequestIds
 from runyard.http.auth import identify
@@ -38,6 +39,7 @@ from runyard.settings import Settings
 from runyard.version import VERSION, WIRE
 
 PREFIX = f"/api/v{WIRE}"
+_HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,255})|\[(?P<address>[0-9A-Fa-f:.]{2,64})\])(?::[0-9]{1,5})?")
 # Routes are tried in turn: first those that every run asks many times.
 ROUTERS = (
     attempts.reports,
@@ -86,7 +88,9 @@ def build_app(
     app.state.settings = settings
     app.state.shares_files = shares_files
     app.state.stop = stop
-    app.state.run_wire = RunWire(services, settings.public_url or base_url)
+    address = settings.public_url or base_url
+    app.state.run_wire = RunWire(services, address, with_keys=True)
+    app.state.run_wire_without_keys = RunWire(services, address, with_keys=False)
     for router in ROUTERS:
         _add_routes(app, router, PREFIX, Depends(identify))
     _add_routes(app, page.router)
@@ -130,8 +134,8 @@ class Doorkeeper:
                 message["headers"] = [*message.get("headers", ()), (b"x-runyard-wire", str(WIRE).encode())]
             await send(message)
 
-        if not self._knows(dict(scope["headers"]).get(b"host", b"").decode("latin-1"), scope.get("server")):
-            refusal = Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
+        refusal = self._refusal([value for name, value in scope["headers"] if name == b"host"], scope.get("server"))
+        if refusal is not None:
             await failures.answer(refusal)(scope, receive, marked)
             return
         try:
@@ -141,9 +145,16 @@ class Doorkeeper:
             if not began:
                 await answer(scope, receive, marked)
 
-    def _knows(self, host: str, server: tuple[str, int | None] | None) -> bool:
+    def _refusal(self, hosts: list[bytes], server: tuple[str, int | None] | None) -> RunyardError | None:
+        if len(hosts) > 1:
+            return InvalidArgument(f"The request has {len(hosts)} Host headers.", hint="Send one.")
+        host = _HOST.fullmatch(hosts[0].decode("latin-1") if hosts else "")
+        if host is None or not self._knows((host["name"] or host["address"]).lower(), server):
+            return Unauthorized("The Host header is not a name of this service.", hint="Set RUNYARD_ALLOWED_HOSTS.")
+        return None
+
+    def _knows(self, name: str, server: tuple[str, int | None] | None) -> bool:
         """A name that is allowed, or the very address that was connected to, which no page elsewhere can claim."""
-        name = (host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]).lower()
         if name in self._allowed or (server and name == server[0].removeprefix("::ffff:")):
             return True
         return any(is_named(name, allowed) for allowed in self._wildcards)

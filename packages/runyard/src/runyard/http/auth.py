@@ -14,6 +14,7 @@ from runyard.services.tokens import Caller, Role
 from runyard.version import WIRE
 
 READS = frozenset({"GET", "HEAD"})
+_ONE_WORKSPACE = f"/api/v{WIRE}/workspaces/{{workspace}}"
 _ONE_DATASTORE = "/workspaces/{workspace}/datastores/{name}"
 FOR_NODES = tuple(
     f"/api/v{WIRE}{route}"
@@ -156,8 +157,8 @@ def _check_run(services: Services, caller: Caller, run_id: RunId, method: str) -
 
 def _check_workspace(services: Services, caller: Caller, workspace: str | None, request: Request) -> None:
     own = _run_of(services, caller)
-    below = request.url.path.partition("/workspaces/")[2].partition("/")[2]
-    if workspace != own.workspace or not (below or request.method in READS):
+    is_itself = request.scope["route"].path == _ONE_WORKSPACE
+    if workspace != own.workspace or (is_itself and request.method not in READS):
         raise Unauthorized(
             f"The token of run {own.id} reaches what is in workspace {own.workspace!r} and nothing else."
         )

@@ -13,6 +13,8 @@ from runyard.http.auth import require_living
 
 PIECE_BYTES = 1024 * 1024
 SENDERS_AT_ONCE = 64
+DEEPEST = 254
+"""How deep orjson writes."""
 T = TypeVar("T")
 
 
@@ -33,6 +35,7 @@ async def json_body(request: Request) -> dict[str, Any]:
         body = orjson.loads(data) if data else {}
     except orjson.JSONDecodeError as problem:
         raise InvalidArgument(f"The body is not JSON: {problem}.") from None
+    _refuse_deep(data, body)
     if not isinstance(body, dict):
         raise InvalidArgument("The body must be a JSON object.")
     return body
@@ -78,6 +81,16 @@ async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def _refuse_above(size: int, limit: int) -> None:
     if size > limit:
         raise TooLarge(f"The body is larger than {limit} bytes.", hint="Send it in parts.")
+
+
+def _refuse_deep(data: bytes, body: Any) -> None:
+    """What works on a body walks through it, and a deep one would be more than the interpreter's stack holds."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return
+    try:
+        orjson.dumps(body)  # it goes so deep and no deeper, and takes a moment
+    except orjson.JSONEncodeError:
+        raise InvalidArgument(f"The body is nested more than {DEEPEST} deep.", hint="Send it flatter.") from None
 
 
 JsonBody = Annotated[dict[str, Any], Depends(json_body)]

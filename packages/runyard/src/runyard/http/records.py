@@ -13,10 +13,12 @@ _NOT_IN_LISTINGS = ("sequence", "definition", "environment_lock")
 
 
 class RunWire:
-    """Knows the address of the run pages, which is part of every record."""
+    """Knows the address of the run pages, which is part of every record.
 
-    def __init__(self, services: Services, base_url: str) -> None:
-        self._services, self._base_url = services, base_url
+    The key in it is shown `with_keys` alone: a script's would open pages when its token no longer opens anything."""
+
+    def __init__(self, services: Services, base_url: str, *, with_keys: bool) -> None:
+        self._services, self._base_url, self._with_keys = services, base_url, with_keys
 
     def whole(self, run: RunRecord, *, metrics: bool = False) -> dict[str, Any]:
         """With its phases, data and logs, and on request the last value of each metric."""
@@ -44,9 +46,9 @@ class RunWire:
         return {run.id: {one.name: one.last for one in found.get(run.id, ())} for run in runs}
 
     def web_view(self, run: RunRecord) -> str:
-        key = self._services.tokens.page_key(run.id)
         name = run.id if run.id.isascii() else quote(run.id, safe="")
-        return f"{self._base_url}/runs/{name}?key={key}"
+        address = f"{self._base_url}/runs/{name}"
+        return f"{address}?key={self._services.tokens.page_key(run.id)}" if self._with_keys else address
 
 
 def shown_asset(asset: Asset) -> dict[str, Any]:

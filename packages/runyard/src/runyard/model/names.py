@@ -20,6 +20,7 @@ _FOLDER_NAME = re.compile(r"[a-zA-Z0-9_][\w-]{0,126}")
 _COMPUTE = re.compile(r"[a-zA-Z][\w-]{0,62}")
 _WEB_SERVICE = re.compile(r"[a-z][a-z0-9-]{2,31}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -93,14 +94,15 @@ def check_asset_name(kind: AssetKind, name: str) -> str:
 
 
 def check_relative_path(path: str, argument: str) -> str:
-    """The path with '.' and doubled '/' taken out. Refuses what would leave its root or could not be a file."""
+    """The path with '.' and doubled '/' taken out. Refuses what would leave its root or could not be a file, also on
+    systems where a backslash parts names and a letter with a colon is a drive."""
     check_text(path, argument)
     if "\0" in path:
         raise InvalidArgument(f"{argument} {_shown(path)} holds a NUL character.", hint="Rename the file.")
-    if path.startswith("/"):
+    if path.startswith(("/", "\\")) or _DRIVE.match(path):
         raise InvalidArgument(f"{argument} {_shown(path)} is absolute.", hint="Give a path relative to its root.")
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
-    if ".." in segments:
+    if ".." in segments or ("\\" in path and ".." in re.split(r"[/\\]", path)):
         raise InvalidArgument(f"{argument} {_shown(path)} leads out of its root.", hint="Give a path without '..'.")
     if not segments or path.endswith("/"):
         raise InvalidArgument(

@@ -1,6 +1,8 @@
 """Who may speak to the service, told from the token alone."""
 
 import hmac
+import re
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +15,8 @@ class Role(StrEnum):
     NODE = "node"
 
 
+PAGE_DAYS = 7
+_DAY = re.compile(r"[0-9a-f]{1,6}")
 _OF_ATTEMPTS = (Role.RUN, Role.NODE)
 
 
@@ -37,16 +41,20 @@ class Tokens:
     def node_token(self, attempt_id: AttemptId) -> str:
         return f"node.{attempt_id}.{self._sign('node', attempt_id)}"
 
-    def page_key(self, run_id: RunId) -> str:
-        """Opens the page of that run and nothing else."""
-        return self._sign("page", run_id)[:32]
+    def page_key(self, run_id: RunId, last_day: int | None = None) -> str:
+        """Opens the page of that run and nothing else, up to a day counted from 1970: a week from now unless given."""
+        day = _today() + PAGE_DAYS if last_day is None else last_day
+        return f"{day:x}-{self._sign('page', f'{day:x} {run_id}')[:32]}"
 
     def place_name(self, folder: str) -> str:
         """A name for a folder of this service that no other service gives."""
         return self._sign("place", folder)[:32]
 
-    def opens_page(self, run_id: RunId, key: str) -> bool:
-        return _same(key, self.page_key(run_id))
+    def page_opens_until(self, run_id: RunId, key: str) -> int | None:
+        """The last day of a key for that page; None for one that is wrong or over."""
+        written, _, _ = key.partition("-")
+        day = int(written, 16) if _DAY.fullmatch(written) else 0
+        return day if _same(key, self.page_key(run_id, day)) and day >= _today() else None
 
     def identify(self, token: str) -> Caller | None:
         """The caller a token belongs to, or None if it is no token of this service."""
@@ -61,6 +69,10 @@ class Tokens:
     def _sign(self, purpose: str, name: str) -> str:
         text = f"{purpose}\n{name}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._owner.encode(), text, "sha256").hex()
+
+
+def _today() -> int:
+    return int(time.time() // 86400)
 
 
 def _same(given: str, right: str) -> bool:

@@ -1,6 +1,7 @@
 """Files of a model: what a local path holds, and where they land on download."""
 import os
 
+from azureml._paths import below_folder
 from azureml._service import translated
 from azureml.exceptions import UserErrorException
 from runyard_sdk.errors import RunyardError
@@ -27,13 +28,7 @@ def local_files(model_path, child_paths=None):
 
 def target_paths(files, target_dir):
     """[(sha256, mode, local target)] for a model's entries; UserErrorException for one that would leave the folder."""
-    placed = []
-    for path, sha256, _, mode in files:
-        parts = path.split("/")
-        if path.startswith("/") or ".." in parts or "\x00" in path:
-            raise UserErrorException("The model holds the path %r, which leaves its folder." % path)
-        placed.append((sha256, mode, os.path.join(target_dir, *parts)))
-    return placed
+    return [(sha256, mode, below_folder(target_dir, path)) for path, sha256, _, mode in files]
 
 
 def common_root(paths):

@@ -1,5 +1,6 @@
 import os
 
+from azureml._paths import below_folder
 from azureml._service import translated
 from azureml.core._submission import send_with_snapshot
 from azureml.exceptions import ModelPathNotFoundException, SnapshotException, UserErrorException
@@ -59,15 +60,16 @@ class RunFiles:
                 len(output_paths), len(names), prefix))
         for position, name in enumerate(names):
             below = name if append_prefix or not folder else name[len(folder):]
-            target = output_paths[position] if output_paths is not None else below
-            self._download(name, os.path.join(output_directory or ".", target))
+            chosen = None if output_paths is None else os.path.join(output_directory or ".", output_paths[position])
+            target = chosen or below_folder(output_directory or ".", below)
+            self._download(name, target)
 
     def get_all_logs(self, destination=None):
         """Write all log files below `destination` (default: a folder named after the run); their paths."""
         folder = destination or os.path.join(os.getcwd(), self.id)
         written = []
         for name in self._log_names():
-            target = os.path.join(folder, *name.split("/"))
+            target = below_folder(folder, name)
             self._download(name, target)
             written.append(target)
         return written
@@ -181,8 +183,9 @@ def checked_artifact(name):
     if not isinstance(name, str) or not name.strip("/") or "\0" in name:
         raise UserErrorException("name must be a path in the run such as 'outputs/model.pkl', got {!r}.".format(name))
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    if name.startswith("/") or ".." in parts or not parts:
-        raise UserErrorException("name must stay inside the run: no leading '/' and no '..', got {!r}.".format(name))
+    if name[0] in "/\\" or name[1:2] == ":" or ".." in parts or not parts:
+        raise UserErrorException(
+            "name must stay inside the run: no leading '/', no drive letter and no '..', got {!r}.".format(name))
     return "/".join(parts)
 
 

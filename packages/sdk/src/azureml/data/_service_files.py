@@ -1,7 +1,7 @@
 """The files of a dataset, as the service finds and reads them."""
 import os
 
-from azureml.exceptions import UserErrorException
+from azureml._paths import below_folder
 
 
 def workspace_of(dataset):
@@ -64,10 +64,7 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
 
 def local_path(folder, path):
     """Where a file of the service lies below a local folder; UserErrorException for one that would leave it."""
-    parts = path.split("/")
-    if not path or path.startswith("/") or "\x00" in path or ".." in parts:
-        raise UserErrorException("The service names a file %r, which does not stay below %r." % (path, str(folder)))
-    return os.path.join(os.path.abspath(folder), *parts)
+    return below_folder(os.path.abspath(folder), path)
 
 
 def total_size(files):

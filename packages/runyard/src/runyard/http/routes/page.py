@@ -17,17 +17,23 @@ LINES_DRAWN = 10
 
 async def page_access(request: Request) -> None:
     services: Services = request.app.state.services
-    if not services.tokens.opens_page(RunId(request.path_params["run_id"]), request.query_params.get("key", "")):
-        raise Unauthorized("The key of this page is missing or wrong.", hint="Open the run's Web View link.")
+    key = request.query_params.get("key", "")
+    last_day = services.tokens.page_opens_until(RunId(request.path_params["run_id"]), key)
+    if last_day is None:
+        raise Unauthorized(
+            "The key of this page is missing, wrong or over.", hint="`runyard runs show` prints a link that opens it."
+        )
+    request.state.last_day = last_day
 
 
 router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(page_access)])
 
 
 @router.get("")
-def run_page(services: Use, run_id: str, key: str = "") -> Response:
+def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Response:
     def link_to(other: RunId) -> str:
-        return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other)}"
+        """Good for as long as the link that led here."""
+        return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other, request.state.last_day)}"
 
     overview = services.overviews.get(RunId(run_id))
     is_sweep = overview.run.type == SWEEP_TYPE
