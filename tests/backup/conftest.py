@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from runyard.backup.folder import BackupFolder
+from tests.backup.homes import Home
 from tests.backup.programs import DESCRIBE, FILL, SCORE, TRAIN
 from tests.cli.conftest import Shell
 from tests.conftest import end_home
@@ -41,3 +43,15 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     made = Yard(tmp_path / "home", tmp_path)
     yield made
     end_home(made.home)
+
+
+@pytest.fixture
+def stores_home(tmp_path: Path) -> Iterator[Home]:
+    made = Home(tmp_path / "home")
+    yield made
+    made.stores.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BackupFolder:
+    return BackupFolder(tmp_path / "backups")

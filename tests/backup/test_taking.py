@@ -5,20 +5,16 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from runyard.backup.folder import BackupFolder
-from runyard.backup.restoring import RESTORING, restore_backup
+from runyard.backup.restoring import RESTORING
 from runyard.backup.taking import Source, take_backup
-from runyard.blobs.files import FileBlobStore
-from runyard.blobs.logs import FileLogStore
 from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
-from runyard.model.files import FileEntry
 from runyard.model.runs import RunId
-from runyard.stores.sql import Stores, open_stores
 from runyard.testing.records import a_run, scalars
+from tests.backup.homes import quiet, restored, take
 
 KILLED = """
 import os, signal, sys
@@ -34,63 +30,9 @@ take_backup(Source(Path(sys.argv[1]), ""), BackupFolder(Path(sys.argv[2])), repo
 """
 
 
-class Home:
-    """A home without a service: its stores, and runs with files and logs."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir(mode=0o700)
-        self.path = path
-        self.stores: Stores = open_stores(f"sqlite:///{path}/runyard.db")
-        self.blobs, self.logs = FileBlobStore(path / "blobs"), FileLogStore(path / "logs")
-        (path / "token").write_text("the token")
-        (path / "secrets.key").write_text("the key")
-
-    def add_run(self, run_id: str, files: int = 3) -> None:
-        self.stores.runs.create(a_run(run_id))
-        texts = {f"outputs/{n}": f"{run_id} {n}".encode() for n in range(files)}
-        folder = self.path.parent / f"of-{run_id}"
-        folder.mkdir()
-        paths = []
-        for name, text in texts.items():
-            paths.append(folder / Path(name).name)
-            paths[-1].write_bytes(text)
-        stored = self.blobs.put_files(paths)
-        self.stores.files.put(
-            RunId(run_id), [FileEntry(name, sha, size) for name, (sha, size) in zip(texts, stored, strict=True)]
-        )
-        self.logs.append(run_id, "logs/out.txt", 0, b"a line\n")
-
-    def texts(self, run_id: str) -> list[bytes]:
-        return [self.blobs.open(entry.sha256).read() for entry in self.stores.files.list(RunId(run_id))]
-
-
 @pytest.fixture
-def home(tmp_path):
-    made = Home(tmp_path / "home")
-    yield made
-    made.stores.close()
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return BackupFolder(tmp_path / "backups")
-
-
-def quiet(what: str, done: int, total: int) -> None:
-    pass
-
-
-def take(home: Home, folder: BackupFolder, **options):
-    return take_backup(Source(home.path, ""), folder, options.pop("report", quiet), **options)
-
-
-def restored(folder: BackupFolder, path: Path, **options) -> Home:
-    path.mkdir(exist_ok=True)
-    restore_backup(folder, path, "", quiet, **{"name": None, "replace": False, **options})
-    found = Home.__new__(Home)
-    found.path, found.stores = path, open_stores(f"sqlite:///{path}/runyard.db")
-    found.blobs, found.logs = FileBlobStore(path / "blobs"), FileLogStore(path / "logs")
-    return found
+def home(stores_home):
+    return stores_home
 
 
 def test_only_new_blobs_and_files_are_copied_and_older_backups_can_be_restored(home, folder, tmp_path):

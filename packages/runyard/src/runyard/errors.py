@@ -14,6 +14,7 @@ RunyardError                internal           500
 ├── StorageFull             storage_full       507
 ├── SchemaTooNew            schema_too_new     500
 ├── EnvironmentFailed       environment_failed 422
+├── BlobDamaged             blob_damaged       422
 ├── DataFailed              data_failed        422
 │   ├── SourceChanged       source_changed     409
 │   ├── AccessDenied        access_denied      422
@@ -102,6 +103,12 @@ class SchemaTooNew(RunyardError):
 
 class EnvironmentFailed(RunyardError):
     code, status = "environment_failed", 422
+
+
+class BlobDamaged(RunyardError):
+    """The content of a stored file is missing or is not what was stored."""
+
+    code, status = "blob_damaged", 422
 
 
 class DataFailed(RunyardError):

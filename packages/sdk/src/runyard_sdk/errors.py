@@ -63,6 +63,12 @@ class SchemaTooNew(RunyardError):
     code, status = "schema_too_new", 500
 
 
+class BlobDamaged(RunyardError):
+    """The content of a stored file is missing or is not what was stored."""
+
+    code, status = "blob_damaged", 422
+
+
 class EnvironmentFailed(RunyardError):
     code, status = "environment_failed", 422
 

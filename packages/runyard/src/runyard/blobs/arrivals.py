@@ -28,8 +28,15 @@ class Arrivals:
     has that name: `remove_abandoned` tells by the lock which writers are gone.
     """
 
-    def __init__(self, root: Path, incoming: Path, is_here: Callable[[str], bool]) -> None:
-        self._root, self._incoming, self._is_here = root, incoming, is_here
+    def __init__(
+        self,
+        root: Path,
+        incoming: Path,
+        is_here: Callable[[str], bool],
+        on_named: Callable[[str, os.stat_result], None],
+    ) -> None:
+        """`on_named` is told of every blob that has got its name, and how its file looks."""
+        self._root, self._incoming, self._is_here, self._on_named = root, incoming, is_here, on_named
         self._written: dict[str, tuple[int, str]] = {}
         self._unfinished: set[tuple[int, str]] = set()
         self._changed_folders: set[Path] = set()
@@ -79,6 +86,7 @@ class Arrivals:
         for sha256, (fd, name) in self._written.items():
             self._rename(name, sha256)
             self._unfinished.discard((fd, name))
+            self._on_named(sha256, os.fstat(fd))
             os.close(fd)
         self._written.clear()
 

@@ -1,5 +1,6 @@
 import fcntl
 import os
+import random
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,13 +9,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from runyard.blobs.arrivals import Arrivals, remove_abandoned
+from runyard.blobs.copying import hash_of
 from runyard.blobs.disk import explained
-from runyard.errors import Conflict, NotFound
+from runyard.blobs.verified_marks import VerifiedMarks
+from runyard.errors import BlobDamaged, Conflict, NotFound
 from runyard.model.files import Within
 from runyard.model.names import check_sha256
 
 _INCOMING = "incoming"
 _LOCK = "lock"
+_REREAD_SHARE = 1 / 64
+_REPAIR = "Run: runyard check --repair"
 _HOLD = "hold"
 _FILES_AT_ONCE = 256  # each holds a descriptor until all are written out
 _SHARD = re.compile(r"[0-9a-f]{2}")
@@ -26,6 +31,7 @@ class FileBlobStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._incoming = root / _INCOMING
+        self._marks = VerifiedMarks()
         with explained(root):
             self._incoming.mkdir(parents=True, exist_ok=True)
 
@@ -64,10 +70,32 @@ class FileBlobStore:
         return stored
 
     def open(self, sha256: str) -> BinaryIO:
+        return open(self.verified_path(sha256), "rb")
+
+    def verified_path(self, sha256: str, *, size: int | None = None, always: bool = False) -> Path:
+        path = self._path(check_sha256(sha256))
         try:
-            return open(self._path(check_sha256(sha256)), "rb")
+            with open(path, "rb") as blob:
+                is_known = self._marks.is_known(sha256, os.fstat(blob.fileno())) and not always
+                if not is_known or random.random() < _REREAD_SHARE:
+                    self._verify(sha256, blob)
+                elif size is not None and os.fstat(blob.fileno()).st_size != size:
+                    raise self._damaged(sha256)
         except FileNotFoundError as error:
             raise NotFound(f"There is no blob {sha256}.", hint="Send it again.") from error
+        return path
+
+    def _verify(self, sha256: str, blob: BinaryIO) -> None:
+        facts = os.fstat(blob.fileno())
+        found, _ = hash_of(blob.fileno())
+        if found != sha256:
+            raise self._damaged(sha256)
+        self._marks.note(sha256, facts)
+
+    def _damaged(self, sha256: str) -> BlobDamaged:
+        """From here on the blob counts as missing, so that whoever has the content sends it again."""
+        self._marks.note_damaged(sha256)
+        return BlobDamaged(f"The blob {sha256} is not what was stored: its file was altered.", hint=_REPAIR)
 
     def local_path(self, sha256: str) -> Path | None:
         path = self._path(check_sha256(sha256))
@@ -107,19 +135,24 @@ class FileBlobStore:
 
     @contextmanager
     def _arrivals(self) -> Iterator[Arrivals]:
-        with self._keeping(), explained(self._root), Arrivals(self._root, self._incoming, self._touched) as arrivals:
+        arriving = Arrivals(self._root, self._incoming, self._touched, self._marks.note)
+        with self._keeping(), explained(self._root), arriving as arrivals:
             yield arrivals
 
     def _path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / sha256
 
     def _touched(self, sha256: str) -> bool:
-        """Whether it is here; if so it counts as used now."""
+        """Whether it is here and not known to be damaged; if so it counts as used now."""
+        path = f"{self._root}/{sha256[:2]}/{sha256}"
         try:
-            os.utime(f"{self._root}/{sha256[:2]}/{sha256}")
+            is_known = self._marks.is_known(sha256, path)
+            os.utime(path)
+            if is_known:
+                self._marks.note(sha256, os.stat(path))
         except FileNotFoundError:
             return False
-        return True
+        return not self._marks.is_damaged(sha256)
 
     @contextmanager
     def _keeping(self, *, exclusively: bool = False) -> Iterator[None]:

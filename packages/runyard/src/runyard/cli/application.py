@@ -71,7 +71,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.callback()(_options)
     commands: list[Callable[..., None]] = [service.up, service.down, service.status, service.serve, process_logs.logs]
     commands += [deploy.deploy, storage.du, storage.gc, doctor.doctor, tensorboard.tensorboard]
-    commands += [backups.backup, backups.restore]
+    commands += [backups.backup, backups.restore, backups.check]
     for command in commands:
         app.command()(command)
     assets.models.command()(profiles.profile)

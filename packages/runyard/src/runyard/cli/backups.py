@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from runyard.cli.connection import home
+from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
 from runyard.cli.progress import Progress
 from runyard.cli.wording import size_in_words
@@ -100,6 +101,45 @@ def restore(
         }
     )
     _print_notes(list(restored.notes))
+
+
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended; nothing is deleted.")] = False,
+    backups: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FOLDER", help="With --repair: bring lost files back from backups."),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Look for damage in this machine's home: the database, the hash of every file, and what belongs to nobody.
+
+    Exit code 1 while something is damaged. --repair moves damaged files, and folders that belong to nothing, into a
+    folder damaged-TIME of the home, and builds a damaged SQLite database again from the rows that can be read, for
+    which the service must be stopped.
+    """
+    from runyard.backup.folder import BackupFolder
+    from runyard.backup.repairing import HomeCheck
+    from runyard.lifecycle.serving import without_service
+
+    if backups is not None and not repair:
+        raise Refusal("--from goes with --repair.", exit_code=Exit.USAGE)
+    settings = _settings()
+    with Progress(quiet=output is Format.JSON) as progress:
+        home_check = HomeCheck(settings, progress.show, without_service(settings.home))
+        if repair:
+            found = home_check.repair(BackupFolder(backups.absolute()) if backups else None)
+        else:
+            found = home_check.check()
+    damage = [one for one in found if one.is_damage and not one.repaired]
+    if output is Format.JSON:
+        print_json({"damaged": len(damage), "findings": [asdict(one) for one in found]})
+    else:
+        for one in found:
+            state = "repaired" if one.repaired else "DAMAGE" if one.is_damage else "note"
+            print(f"{state}: {one.part}: {one.what}{f' It was {one.repaired}.' if one.repaired else ''}")
+        print(f"{len(damage)} things are damaged." if damage else "Nothing is damaged.")
+    if damage:
+        raise typer.Exit(Exit.NO)
 
 
 def _settings() -> "Settings":

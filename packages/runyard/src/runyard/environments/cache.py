@@ -75,7 +75,7 @@ def prune(
     spared |= {environment.key for environment in built if moment - environment.last_used_at < older_than}
     last_used = (moment - older_than).timestamp()
     removed = [folder.key for folder in _folders(root) if folder.key not in spared and _removed(folder, last_used)]
-    _remove_leftovers(root)
+    remove_unfinished(root)
     return removed
 
 
@@ -103,11 +103,11 @@ def trim(
             if folder.key not in spared and _removed(folder, used):
                 total -= size
                 removed.append(folder.key)
-    _remove_leftovers(root)
+    remove_unfinished(root)
     return removed
 
 
-def _remove_leftovers(root: Path) -> None:
+def remove_unfinished(root: Path) -> None:
     """What killed builders left, certificates of their workspaces among it."""
     keys = {folder.key for folder in _folders(root) if not folder.ready.exists()}
     keys |= {scratch.name.removesuffix(SCRATCH) for scratch in (root / "locks").glob(f"*{SCRATCH}")}

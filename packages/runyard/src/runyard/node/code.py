@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from runyard.errors import InvalidArgument
+from runyard.errors import BlobDamaged, InvalidArgument
 from runyard.model.files import FileEntry
 from runyard.node.service_client import ServiceClient, patiently, quoted
 from runyard.ports.blobs import BlobStore
@@ -33,14 +33,20 @@ def place_files(
         folder.mkdir(parents=True, exist_ok=True)
     missing = []
     for entry, target in targets:
-        source = blobs.local_path(entry.sha256) if blobs is not None else None
-        if source is None:
+        if blobs is None or blobs.local_path(entry.sha256) is None:
             missing.append((entry, target))
             continue
-        copy(source, target)
+        copy(_verified(blobs, entry), target)
         os.chmod(target, entry.mode | 0o600)
     if missing:
         _fetch_all(missing, connect)
+
+
+def _verified(blobs: BlobStore, entry: FileEntry) -> Path:
+    try:
+        return blobs.verified_path(entry.sha256, size=entry.size, always=True)
+    except BlobDamaged as error:
+        raise BlobDamaged(f"The file {entry.path!r} is damaged on the service's disk.", hint=error.hint) from error
 
 
 def _fetch_all(missing: Sequence[tuple[FileEntry, Path]], connect: Callable[[], ServiceClient]) -> None:

@@ -27,10 +27,15 @@ class BlobStore(Protocol):
         quick and takes no room on a full disk."""
 
     def open(self, sha256: str) -> BinaryIO:
-        """Raises NotFound."""
+        """Raises NotFound, and BlobDamaged as `verified_path` does."""
 
     def local_path(self, sha256: str) -> Path | None:
-        """Where the blob lies on this machine, if it does. Read only."""
+        """Where the blob lies on this machine, if it does. Read only, and not verified."""
+
+    def verified_path(self, sha256: str, *, size: int | None = None, always: bool = False) -> Path:
+        """Where the blob lies, once it is found to be what was stored: its size always, its hash when this process
+        first reads it, when the file has changed since, now and then, and with `always` each time.
+        Raises NotFound, or BlobDamaged for other content."""
 
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
         """Remove blobs not in `used` and untouched for that long; returns (count, bytes)."""

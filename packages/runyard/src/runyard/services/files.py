@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runyard.errors import AlreadyExists, NotFound
+from runyard.errors import AlreadyExists, BlobDamaged, NotFound
 from runyard.model.files import FileEntry, Within
 from runyard.model.names import check_relative_path, check_sha256
 from runyard.model.runs import AttemptId, RunId
@@ -46,7 +46,7 @@ class RunFiles:
         path = check_relative_path(path, "path")
         entry = self._files.find(run_id, path)
         if entry is not None:
-            return blob_content(self._blobs, entry.sha256)
+            return _content_of(self._blobs, run_id, entry)
         self._runs.get(run_id)
         size = self._logs.sizes(run_id).get(path)
         if size is None:
@@ -141,6 +141,20 @@ class Blobs:
             while piece := source.read(PIECE_BYTES):
                 yield piece
 
+    def require_sound(self, entries: Sequence[FileEntry]) -> None:
+        """Raises BlobDamaged naming the files whose content is missing or altered."""
+        bad = []
+        for entry in entries:
+            try:
+                self._blobs.verified_path(entry.sha256, size=entry.size)
+            except (NotFound, BlobDamaged):
+                bad.append(entry.path)
+        if bad:
+            raise BlobDamaged(
+                f"{len(bad)} of {len(entries)} files are missing or damaged: {', '.join(map(repr, bad[:5]))}.",
+                hint="`runyard check --repair --from FOLDER` brings them back from a backup.",
+            )
+
     def adopt(self, paths: Sequence[str], *, attempt_id: AttemptId | None) -> list[tuple[str, int]]:
         """Where an attempt asks, only from the folders that its script writes to."""
         if attempt_id is None:
@@ -149,16 +163,18 @@ class Blobs:
         return self._blobs.put_files(found, within=within)
 
 
-def blob_content(blobs: BlobStore, sha256: str) -> Content:
-    path = blobs.local_path(sha256)
-    if path is not None:
-        return Content(path.stat().st_size, path=path)
-    with blobs.open(sha256) as opened:
-        size = opened.seek(0, 2)
+def blob_content(blobs: BlobStore, sha256: str, *, size: int | None = None) -> Content:
+    """Raises NotFound, or BlobDamaged for content that is not what was stored."""
+    path = blobs.verified_path(sha256, size=size)
+    return Content(path.stat().st_size, path=path)
 
-    def pieces() -> Iterator[bytes]:
-        with blobs.open(sha256) as source:
-            while piece := source.read(PIECE_BYTES):
-                yield piece
 
-    return Content(size, pieces=pieces)
+def _content_of(blobs: BlobStore, run_id: RunId, entry: FileEntry) -> Content:
+    try:
+        return blob_content(blobs, entry.sha256, size=entry.size)
+    except (NotFound, BlobDamaged) as error:
+        state = "missing from" if isinstance(error, NotFound) else "damaged on"
+        raise BlobDamaged(
+            f"The file {entry.path!r} of run {run_id} is {state} the service's disk.",
+            hint="`runyard check --repair --from FOLDER` brings it back from a backup.",
+        ) from error

@@ -3,9 +3,9 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, false, insert, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from runyard.errors import AlreadyExists, Conflict
+from runyard.errors import AlreadyExists, Conflict, RunyardError
 from runyard.model.runs import NEXT, QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
 from runyard.stores.database import Database
 from runyard.stores.experiments import next_number
@@ -22,6 +22,7 @@ from runyard.stores.run_rows import (
     to_row,
     with_changes,
 )
+from runyard.stores.salvage import is_damage, last_run_key, readable_between, warn_damaged_runs
 from runyard.stores.schema import run_details, run_events, run_labels, runs
 from runyard.stores.trials import delete_trials
 
@@ -95,8 +96,30 @@ class SqlRunStore:
             return current if changed == current else self._write(connection, current, changed)
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
-        with self._database.read() as connection:
-            return [to_record(row) for row in connection.execute(listing(query)).all()]
+        try:
+            with self._database.read() as connection:
+                return [to_record(row) for row in connection.execute(listing(query)).all()]
+        except (RunyardError, DatabaseError, ValueError, KeyError, TypeError) as error:
+            cause = error.__cause__ if isinstance(error, RunyardError) else error
+            if query.order_by_metric is not None or not isinstance(cause, Exception) or not is_damage(cause):
+                raise
+        return self._readable(query)
+
+    def _readable(self, query: RunQuery) -> Sequence[RunRecord]:
+        """The listing without the rows that lie on bad pages; those are named in the log."""
+        with self._database.engine.connect() as connection:
+
+            def read(low: int, high: int) -> list[RunRecord]:
+                one = runs.c.sequence == low if low == high else runs.c.sequence.between(low, high)
+                try:
+                    return [to_record(row) for row in connection.execute(listing(query).where(one)).all()]
+                finally:
+                    connection.rollback()  # PostgreSQL answers nothing more after an error
+
+            high = last_run_key(connection) if query.before is None else query.before - 1
+            found, bad = readable_between(1, high, read, limit=query.limit)
+        warn_damaged_runs(bad)
+        return found
 
     def unfinished(self) -> Sequence[RunRecord]:
         with self._database.read() as connection:

@@ -2,10 +2,11 @@ import os
 
 from azureml._paths import below_folder
 from azureml._service import translated
+from azureml.core._damaged_files import raise_damaged
 from azureml.core._submission import send_with_snapshot
 from azureml.exceptions import ModelPathNotFoundException, SnapshotException, UserErrorException
 from runyard_sdk.client import quoted, quoted_path
-from runyard_sdk.errors import AlreadyExists, RunyardError
+from runyard_sdk.errors import AlreadyExists, BlobDamaged, RunyardError
 
 
 class RunFiles:
@@ -58,11 +59,16 @@ class RunFiles:
         if output_paths is not None and len(output_paths) != len(names):
             raise UserErrorException("output_paths has {} paths, and {} files match the prefix {!r}.".format(
                 len(output_paths), len(names), prefix))
+        damaged = []
         for position, name in enumerate(names):
             below = name if append_prefix or not folder else name[len(folder):]
             chosen = None if output_paths is None else os.path.join(output_directory or ".", output_paths[position])
             target = chosen or below_folder(output_directory or ".", below)
-            self._download(name, target)
+            try:
+                self._download(name, target)
+            except BlobDamaged as error:  # the other files are worth having
+                damaged.append(error)
+        raise_damaged(self._client, damaged, len(names))
 
     def get_all_logs(self, destination=None):
         """Write all log files below `destination` (default: a folder named after the run); their paths."""

@@ -3,6 +3,7 @@ import os
 from azureml._filters import as_texts, has_all, keys_of
 from azureml._service import webservice_errors
 from azureml._times import time_of, written_time
+from azureml.core._damaged_files import download_verified, raise_damaged
 from azureml.core._inference_config import InferenceConfig  # noqa: F401
 from azureml.core._model_body import check_model_name, dataset_pairs, model_body, resource_fields, resources_of, samples
 from azureml.core._model_files import common_root, local_files, path_below, target_paths
@@ -23,6 +24,7 @@ from azureml.data.tabular_dataset import TabularDataset  # noqa: F401
 from azureml.exceptions import (  # noqa: F401
     ModelNotFoundException, RunEnvironmentException, UserErrorException, WebserviceException)
 from runyard_sdk.blobs import send_entries
+from runyard_sdk.errors import BlobDamaged
 from runyard_sdk.scoring.model_paths import deployed, find_model, is_scoring
 
 MODELS_DIR = "azureml-models"
@@ -112,9 +114,14 @@ class Model(ModelServing):
         for _, _, target in placed:
             if os.path.exists(target) and not allowed:
                 raise WebserviceException("%r exists already; pass exist_ok=True to replace it." % target)
-        for sha256, mode, target in placed:
-            self.workspace._client.download("/blobs/" + sha256, target)
-            os.chmod(target, mode)
+        client, damaged = self.workspace._client, []
+        for (sha256, mode, target), (path, _, _, _) in zip(placed, self._asset["body"]["files"]):
+            try:
+                download_verified(client, sha256, target, "{!r} of model {}".format(path, self.id))
+                os.chmod(target, mode)
+            except BlobDamaged as error:  # the other files are worth having
+                damaged.append(error)
+        raise_damaged(client, damaged, len(placed))
         return common_root([target for _, _, target in placed])
 
     def update(self, tags=None, description=None, sample_input_dataset=None, sample_output_dataset=None,

@@ -57,6 +57,7 @@ def get_snapshot(services: Use, snapshot_id: str) -> Response:
 def get_snapshot_zip(services: Use, snapshot_id: str) -> Response:
     services.callers_blobs.require_snapshot(snapshot_id)
     snapshot = services.snapshots.get(snapshot_id)
+    services.blobs.require_sound(snapshot.entries)
 
     def opened() -> Iterator[bytes]:
         yield from zipped(snapshot.entries, services.blobs.read)

@@ -1,0 +1,185 @@
+"""Checking a home as a whole, and mending what can be mended without losing anything.
+
+What is damaged or has no owner is moved into a folder `damaged-TIME` of the home, never deleted.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from runyard.backup.checking import (
+    Blobs,
+    Finding,
+    Ownerless,
+    blob_findings,
+    check_blobs,
+    check_database,
+    check_folders,
+    left_mounts,
+)
+from runyard.backup.folder import BackupFolder
+from runyard.backup.taking import DATABASE_FILE, Report
+from runyard.blobs.disk import sync_folder
+from runyard.blobs.files import FileBlobStore
+from runyard.environments.cache import remove_unfinished
+from runyard.errors import Conflict, NotFound
+from runyard.node.data.mount_points import sweep_left
+from runyard.settings import Settings
+from runyard.stores.database import open_database
+from runyard.stores.database_copy import sqlite_faults
+from runyard.stores.rebuilding import rebuild_sqlite
+
+WithoutService = AbstractContextManager[None]
+
+
+class HomeCheck:
+    """`stopped` is entered for what needs the service to be stopped, and raises Conflict while it runs."""
+
+    def __init__(self, settings: Settings, report: Report, stopped: WithoutService) -> None:
+        self._settings, self._report, self._stopped = settings, report, stopped
+        self._home, self._aside = settings.home, _Aside(settings.home)
+
+    def check(self) -> list[Finding]:
+        """Change nothing; name everything."""
+        self._require_database()
+        found = check_database(self._settings, self._report)
+        return found + self._look(found, repair=False, backup=None)
+
+    def repair(self, backup: BackupFolder | None) -> list[Finding]:
+        """Mend what can be mended. Files that are damaged or missing come back from `backup` where it has them."""
+        self._require_database()
+        found = self._repaired_database(check_database(self._settings, self._report))
+        return found + self._look([one for one in found if not one.repaired], repair=True, backup=backup)
+
+    def _require_database(self) -> None:
+        if not self._settings.database_url and not (self._home / DATABASE_FILE).is_file():
+            raise NotFound(
+                f"The home {str(self._home)!r} has no database.",
+                hint="Set RUNYARD_HOME, or RUNYARD_DATABASE_URL where it uses PostgreSQL; else: runyard restore FOLDER",
+            )
+
+    def _look(self, broken: Sequence[Finding], *, repair: bool, backup: BackupFolder | None) -> list[Finding]:
+        """Files and folders. With a database that cannot be read nothing can be said of them."""
+        database = open_database(self._settings.store_url)
+        try:
+            with database.engine.connect() as connection:
+                blobs = check_blobs(self._home, connection, self._report)
+                folders = check_folders(self._home, connection)
+        except Exception:
+            if broken:
+                text = "The files could not be checked, since the database cannot be read."
+                return [Finding("files", text)]
+            raise
+        finally:
+            database.close()
+        if not repair:
+            return blob_findings(blobs) + _folder_findings(folders, self._home)
+        self._report("repair", 0, 0)
+        return self._repaired_blobs(blobs, backup) + self._repaired_folders(folders, is_certain=not broken)
+
+    def _repaired_database(self, found: list[Finding]) -> list[Finding]:
+        """SQLite is built again from every row that can be read. PostgreSQL is left to its own tools."""
+        if not found or self._settings.database_url:
+            return found
+        try:
+            with self._stopped:
+                return self._rebuilt(found)
+        except Conflict as error:
+            return [*found, Finding("database", f"It was not repaired: {error}")]
+
+    def _rebuilt(self, found: Sequence[Finding]) -> list[Finding]:
+        file = self._home / DATABASE_FILE
+        new = self._home / f"{DATABASE_FILE}.rebuilt"
+        for name in ("", "-wal", "-shm", ".lock"):
+            new.with_name(new.name + name).unlink(missing_ok=True)
+        lost = rebuild_sqlite(file, new)
+        if faults := sqlite_faults(new):
+            return [*found, Finding("database", f"It could not be built again: {faults[0]}.")]
+        for name in ("", "-wal", "-shm"):
+            self._aside.take(f"{DATABASE_FILE}{name}")
+        os.rename(new, file)
+        for name in ("-wal", "-shm", ".lock"):
+            new.with_name(new.name + name).unlink(missing_ok=True)
+        sync_folder(self._home)
+        how = f"built again from the rows that can be read; the damaged file is in {self._aside.folder}"
+        mended = [Finding(one.part, one.what, one.is_damage, how) for one in found]
+        return mended + [Finding("database", f"Lost: {what}.") for what in lost]
+
+    def _repaired_blobs(self, blobs: Blobs, backup: BackupFolder | None) -> list[Finding]:
+        for sha256 in blobs.altered:
+            self._aside.take(f"blobs/{sha256[:2]}/{sha256}")
+        back = self._brought_back({ref.sha256 for ref in blobs.missing} | blobs.altered, backup)
+
+        def done(sha256: str) -> str:
+            if sha256 in back:
+                return "brought back from the backup"
+            # Without its content a file stays lost; only what nothing names is settled by moving it.
+            is_named = any(reference.sha256 == sha256 for reference in blobs.missing)
+            return "" if is_named else f"moved to {self._aside.folder}"
+
+        return blob_findings(blobs, done)
+
+    def _brought_back(self, wanted: set[str], backup: BackupFolder | None) -> set[str]:
+        if backup is None:
+            return set()
+        backup.require()
+        kept, here = backup.blobs, FileBlobStore(self._home / "blobs")
+        paths = {sha256: path for sha256 in wanted if (path := kept.local_path(sha256)) is not None}
+        stored = here.put_files(list(paths.values()))
+        return {sha256 for sha256, (found, _) in zip(paths, stored, strict=True) if found == sha256}
+
+    def _repaired_folders(self, folders: Ownerless, *, is_certain: bool) -> list[Finding]:
+        """Where rows are lost, folders without an owner may belong to those rows: they stay."""
+        if not is_certain:
+            return _folder_findings(folders, self._home)
+        done = {}
+        for path in folders.paths:
+            self._aside.take(path)
+            done[path] = f"moved to {self._aside.folder}"
+        if folders.unbuilt_environments:
+            remove_unfinished(self._home / "environments")
+            done |= {
+                path: "removed; it is made again when a run needs it"
+                for path in folders.unbuilt_environments
+                if not (self._home / path).exists()
+            }
+        mounts = left_mounts(self._home)
+        sweep_left(self._home)
+        done |= {path: "unmounted" for path in mounts if not (self._home / path).exists()}
+        return _folder_findings(folders, self._home, done, mounts)
+
+
+class _Aside:
+    """The folder that damaged things are moved to, made when the first one comes."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.folder = home / f"damaged-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+
+    def take(self, path: str) -> None:
+        """Quiet when it is gone."""
+        target = self.folder / path
+        if (self._home / path).exists():
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.rename(self._home / path, target)
+
+
+def _folder_findings(
+    folders: Ownerless, home: Path, done: dict[str, str] | None = None, mounts: Sequence[str] | None = None
+) -> list[Finding]:
+    done = done or {}
+    found = [
+        Finding("folders", f"{path} belongs to nothing in the database.", False, done.get(path, ""))
+        for path in folders.paths
+    ]
+    found += [
+        Finding("folders", f"{path} is an environment that was not finished.", False, done.get(path, ""))
+        for path in folders.unbuilt_environments
+    ]
+    found += [
+        Finding("folders", f"{path} was left by a run that is no more.", False, done.get(path, ""))
+        for path in (left_mounts(home) if mounts is None else mounts)
+    ]
+    return found

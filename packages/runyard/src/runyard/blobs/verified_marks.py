@@ -1,0 +1,39 @@
+import os
+
+_MOST_KEPT = 200_000
+_Mark = tuple[int, int, int]
+
+
+class VerifiedMarks:
+    """Which blobs this process has hashed or written, and how their files looked then. Safe among threads.
+
+    Only a cache: what is forgotten is hashed again.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[str, _Mark] = {}
+        self._damaged: set[str] = set()
+
+    def note(self, sha256: str, facts: os.stat_result) -> None:
+        if len(self._marks) >= _MOST_KEPT:
+            self._marks.clear()
+        self._marks[sha256] = _mark(facts)
+        self._damaged.discard(sha256)
+
+    def note_damaged(self, sha256: str) -> None:
+        self._marks.pop(sha256, None)
+        self._damaged.add(sha256)
+
+    def is_damaged(self, sha256: str) -> bool:
+        return sha256 in self._damaged
+
+    def is_known(self, sha256: str, file: os.stat_result | str) -> bool:
+        """Whether the file is as it was when its content was known to be right. Raises FileNotFoundError."""
+        mark = self._marks.get(sha256)
+        if mark is None:
+            return False
+        return mark == _mark(os.stat(file) if isinstance(file, str) else file)
+
+
+def _mark(facts: os.stat_result) -> _Mark:
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
