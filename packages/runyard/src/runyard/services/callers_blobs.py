@@ -77,6 +77,9 @@ class CallersBlobs:
     def local_path(self, sha256: str) -> Path | None:
         return self._blobs.local_path(sha256)
 
+    def verified_path(self, sha256: str, *, size: int | None = None, always: bool = False) -> Path:
+        return self._blobs.verified_path(sha256, size=size, always=always)
+
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
         return self._blobs.delete_unused(used, older_than_seconds)
 
