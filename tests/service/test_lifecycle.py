@@ -61,10 +61,22 @@ def test_several_serve_commands_at_once_end_in_one_service(home):
     assert {process.wait(20) for process in several} == {0}
 
 
+def test_a_second_serve_says_who_serves_the_home_and_fails(home):
+    facts = start_service(home, keep=True)
+    command = [sys.executable, "-m", "runyard.lifecycle.serving"]
+    second = subprocess.run(
+        command, env={**os.environ, "RUNYARD_HOME": str(home)}, capture_output=True, text=True, timeout=60
+    )
+    assert second.returncode == 1
+    assert f"{home} is served already: process {facts['pid']}, at {facts['url']}." in second.stderr
+    assert service_status(home) == facts
+
+
 def test_the_discovery_file_says_who_and_where_and_is_private(home):
     facts = start_service(home, keep=True)
     assert json.loads((home / "service.json").read_text()) == facts
-    assert set(facts) == {"url", "token", "pid", "host", "boot", "version", "wire", "python", "runyard", "kept"}
+    told = {"url", "token", "pid", "host", "boot", "version", "wire", "python", "runyard", "kept", "home", "home_id"}
+    assert set(facts) == told
     assert facts["url"].startswith("http://127.0.0.1:")
     for name in ("service.json", "token"):
         assert (home / name).stat().st_mode & 0o777 == 0o600

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from runyard.errors import InvalidArgument
+from runyard_sdk.home import is_of_home
 
 CA_FILE = "service-ca.pem"
 _BLOCK_BYTES = 1 << 20
@@ -36,9 +37,11 @@ class ServiceAddress:
 
 
 def address_in(home: Path) -> ServiceAddress:
-    """As the home's service.json has it now. OSError or ValueError where there is none."""
+    """As the home's service.json has it now. OSError or ValueError where there is none, or it is another home's."""
     found = json.loads((home / "service.json").read_bytes())
     try:
+        if not is_of_home(found, str(home)):
+            raise ValueError(f"service.json of {home} was copied from another home")
         return ServiceAddress(str(found["url"]), str(found.get("ca") or ""))
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"service.json names no service: {problem}") from problem

@@ -5,7 +5,7 @@ import os
 
 from runyard_sdk import WIRE, __version__, start
 from runyard_sdk.errors import ServiceUnavailable
-from runyard_sdk.home import boot_id, ensured_home, home_folder, host_name
+from runyard_sdk.home import boot_id, ensured_home, home_folder, host_name, is_of_home
 from runyard_sdk.versions import as_numbers
 
 
@@ -44,6 +44,8 @@ def running(home=None):
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict) or found.get("host") != host_name() or found.get("boot") != boot_id():
+        return None
+    if not is_of_home(found, os.path.dirname(path)):
         return None
     _check_wire(found)
     return found

@@ -55,6 +55,11 @@ def home_identity(home):
     return "{}:{}".format(found.st_dev, found.st_ino)
 
 
+def is_of_home(facts, home):
+    """Whether a service.json was written for this home, and not for one that it was copied from."""
+    return facts.get("home_id") in (None, home_identity(home))
+
+
 def host_name():
     return os.uname().nodename
 

@@ -6,7 +6,7 @@ import sys
 import time
 
 from runyard_sdk.errors import ServiceUnavailable
-from runyard_sdk.home import home_folder, private
+from runyard_sdk.home import home_folder, is_of_home, private
 from runyard_sdk.versions import as_numbers
 
 START_SECONDS = 60
@@ -30,6 +30,8 @@ def ensure(home, usable):
         if found:
             return found
         stale = _read(os.path.join(home, "service.json"))
+        if stale and not is_of_home(stale, home):
+            stale = None  # left by the copying of another home, whose service is none of ours
         if stale and answers(stale):
             _stop(stale)
         process = _launch(home, "--keep" if stale and stale.get("kept") else "--on-demand")

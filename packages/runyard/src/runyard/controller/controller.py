@@ -80,6 +80,13 @@ class Controller:
         self._woken.put(None)
         self._thread.join()
 
+    def fail_unfinished(self, why: str) -> int:
+        """Fail all runs that have not ended, children before their parents; how many. Before `start`."""
+        unfinished = sorted(self._runs.unfinished(), key=lambda run: run.parent_id is None)
+        for run in unfinished:
+            self._reports.fail(run.id, "ServiceError", why)
+        return len(unfinished)
+
     def wake(self, run_id: RunId | None = None) -> None:
         self._woken.put(run_id)
 

@@ -5,15 +5,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+from runyard_sdk.home import is_of_home
+
 Facts = dict[str, Any]
 
 
 def read_facts(home: Path) -> Facts | None:
-    """What the file says of a service of this host and boot; None where there is none. It may have died since."""
+    """What the file says of a service of this home, host and boot; None where there is none. It may have died since."""
     facts = _read(home / "service.json")
     if facts is None or facts.get("host") != host_name() or facts.get("boot") != boot_id():
         return None
-    return facts
+    return facts if is_of_home(facts, str(home)) else None
 
 
 def write_facts(home: Path, facts: Facts) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runyard.errors import Conflict, RunyardError
+from runyard.lifecycle.copies import leave_to_original, original_of, remember_place
 from runyard.lifecycle.discovery import (
     Facts,
     boot_id,
@@ -30,13 +32,16 @@ from runyard.lifecycle.home import (
     require_restored,
     require_space,
 )
-from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, service_status
+from runyard.lifecycle.starting import LOOK_AGAIN_SECONDS, START_SECONDS, service_status
 from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
 from runyard.process_logs import configure_logging
 from runyard.settings import Settings, home_folder, read_settings
 from runyard.umask import keep_files_private
 from runyard.version import VERSION, WIRE
-from runyard_sdk.home import why_not_ours
+from runyard_sdk.home import home_identity, why_not_ours
+
+if TYPE_CHECKING:
+    from runyard.wiring import Platform
 
 log = logging.getLogger("runyard.lifecycle.serving")
 
@@ -44,7 +49,8 @@ log = logging.getLogger("runyard.lifecycle.serving")
 def serve(settings: Settings, *, keep: bool) -> int:
     """Run the service until it is told to stop or is idle; returns the exit code.
 
-    Where one runs already, returns 0 once that one answers. A start that fails is told in start-error.json.
+    Where one runs already, says so once that one answers: code 1, and 0 for a service that was wanted on demand only.
+    A start that fails is told in start-error.json.
     """
     try:
         require_linux()
@@ -56,7 +62,8 @@ def serve(settings: Settings, *, keep: bool) -> int:
                 require_restored(settings.home)
                 _take_over_home(settings)
                 _serve_alone(settings, keep)
-        return 0
+                return 0
+        return _tell_other(settings.home, keep)
     except RunyardError as problem:
         return _tell_failure(settings.home, problem)
 
@@ -95,9 +102,22 @@ def _tell_failure(home: Path, problem: RunyardError) -> int:
     return 1
 
 
+def _tell_other(home: Path, keep: bool) -> int:
+    found = service_status(home) or {}
+    log.log(
+        logging.ERROR if keep else logging.INFO,
+        "%s is served already: process %s, at %s. `runyard down` stops that service.",
+        home,
+        found.get("pid", "of another service"),
+        found.get("url", "an unknown address"),
+    )
+    return 1 if keep else 0
+
+
 @contextmanager
 def _service_lock(home: Path) -> Iterator[bool]:
-    """True once the lock is ours; False once another service, which holds it, answers."""
+    """True once the lock is ours; False once another service, which holds it, answers; RunyardError if it never does."""
+    ends_at = time.monotonic() + START_SECONDS
     with (home / "service.lock").open("a") as lock:
         while True:
             try:
@@ -106,6 +126,11 @@ def _service_lock(home: Path) -> Iterator[bool]:
                 if service_status(home) is not None:
                     yield False
                     return
+                if time.monotonic() > ends_at:
+                    raise RunyardError(
+                        f"Another process holds {home / 'service.lock'} and does not answer as the service of {home}.",
+                        hint="Is it stopped, or the home a copy made of hard links? End it, or copy the files.",
+                    ) from None
                 time.sleep(LOOK_AGAIN_SECONDS)
                 continue
             yield True
@@ -130,7 +155,29 @@ def _take_over_home(settings: Settings) -> None:
             "this machine, replace its tokens: stop the service, remove the file 'token', start it again.",
             settings.home,
         )
+    (settings.home / "service.json").unlink(
+        missing_ok=True
+    )  # we have the lock: whose it is has gone, or never was here
+    if original_of(settings.home) is not None:
+        leave_to_original(settings.home)
     place_run_folders(settings.home, settings.run_root)
+
+
+def _end_runs_of_original(platform: "Platform", settings: Settings) -> None:
+    """What was unfinished when a home was copied goes on in the original alone. A database of its own kind, which both
+    have, is left as it is: whoever holds its lease carries its runs on."""
+    original = original_of(settings.home)
+    if original is not None and not settings.database_url:
+        why = f"This home was copied from {original} before the run had ended. The run belongs to that home."
+        count = platform.controller.fail_unfinished(why)
+        log.warning(
+            "%s is a copy of %s. %d runs that had not ended are Failed here and go on there. Web services get ports "
+            "of their own here; one whose port was chosen by its user waits until that port is free.",
+            settings.home,
+            original,
+            count,
+        )
+    remember_place(settings.home)
 
 
 def _serve_alone(settings: Settings, keep: bool) -> None:
@@ -153,6 +200,8 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         "url": url,
         "token": token,
         "pid": os.getpid(),
+        "home": os.path.realpath(home),
+        "home_id": home_identity(str(home)),
         "host": host_name(),
         "boot": boot_id(),
         "version": VERSION,
@@ -172,6 +221,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         platform.services.store_files.forget_incoming()
         platform.foundation.blobs.remove_abandoned()
         sweep_left(home)
+        _end_runs_of_original(platform, settings)
         platform.controller.start()
         platform.services.packages.fail_interrupted()
         platform.services.profiles.fail_interrupted()

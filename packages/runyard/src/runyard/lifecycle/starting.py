@@ -18,7 +18,7 @@ from runyard.lifecycle.home import prepare_home, require_linux, require_own_home
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
 from runyard.version import WIRE
-from runyard_sdk.home import private
+from runyard_sdk.home import home_identity, private
 
 START_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 0.02
@@ -38,7 +38,12 @@ def service_status(home: Path) -> Facts | None:
     if facts is None:
         return None
     health = _ask(facts, "GET", "/health")
-    return facts if health is not None and health.get("pid") == facts.get("pid") else None
+    if health is None or health.get("pid") != facts.get("pid"):
+        return None
+    # A service of 0.1.0 does not say in its file which home it serves: a copy of that file would lead to it, too.
+    if "home_id" not in facts and home_identity(str(health.get("home"))) != home_identity(str(home)):
+        return None
+    return facts
 
 
 def start_service(home: Path, keep: bool) -> Facts:

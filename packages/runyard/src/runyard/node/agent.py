@@ -24,7 +24,7 @@ from runyard.node.containers.sweeping import ContainerSweep
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
-from runyard.node.line_socket import read_line, socket_address
+from runyard.node.line_socket import OTHER_HOME, is_for, read_line, socket_address
 from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
 from runyard.node.processes import ProcessId
@@ -166,6 +166,8 @@ class Agent:
     def _answer(self, line: bytes) -> Json:
         try:
             request = json.loads(line)
+            if not is_for(self._home, request):
+                return {OTHER_HOME: True}
             return self._do(request["op"], request)
         except RunyardError as e:
             return {"error": str(e)}

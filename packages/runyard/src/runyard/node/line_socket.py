@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runyard.errors import Json
+from runyard_sdk.home import home_identity
 
 _LONGEST_LINE = 8 << 20
+OTHER_HOME = "other_home"
 
 
 @contextlib.contextmanager
@@ -23,7 +25,9 @@ def socket_address(home: Path, name: str) -> Iterator[str]:
 
 
 def ask_socket(home: Path, name: str, request: Json, *, timeout_seconds: float = 10.0) -> Json:
-    """One question to whoever listens there. Raises OSError when nobody answers."""
+    """One question to whoever listens there for this home. Raises OSError when nobody does: a copy of a home that was
+    made of hard links has sockets that lead to processes of the original."""
+    request = {**request, "home_id": home_identity(str(home))}
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection, socket_address(home, name) as address:
         connection.settimeout(timeout_seconds)
         connection.connect(address)
@@ -32,7 +36,14 @@ def ask_socket(home: Path, name: str, request: Json, *, timeout_seconds: float =
     if not line.endswith(b"\n"):
         raise ConnectionResetError(f"whoever listens at {name} ended before it answered")
     answer: Json = json.loads(line)
+    if answer.get(OTHER_HOME):
+        raise ConnectionRefusedError(f"{home / name} leads to a process of another home")
     return answer
+
+
+def is_for(home: Path, request: Json) -> bool:
+    """Whether a request was meant for this home. If not, the answer is `{OTHER_HOME: true}`."""
+    return not isinstance(request, dict) or request.get("home_id") in (None, home_identity(str(home)))
 
 
 def read_line(connection: socket.socket) -> bytes:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runyard.errors import Json, RunyardError, to_wire
-from runyard.node.line_socket import socket_address
+from runyard.node.line_socket import OTHER_HOME, is_for, socket_address
 from runyard.serving.names import GATEWAY_SOCKET
 
 _LONGEST_LINE = 1 << 20
@@ -32,7 +32,7 @@ async def listen(home: Path, do: Do) -> asyncio.Server:
             try:
                 async with asyncio.timeout(_LINE_SECONDS):
                     line = await reader.readline()
-                answer = await _answer(line, do)
+                answer = await _answer(home, line, do)
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
             finally:
@@ -41,9 +41,11 @@ async def listen(home: Path, do: Do) -> asyncio.Server:
     return await asyncio.start_unix_server(serve, sock=opened, limit=_LONGEST_LINE, backlog=128)
 
 
-async def _answer(line: bytes, do: Do) -> Json:
+async def _answer(home: Path, line: bytes, do: Do) -> Json:
     try:
         request = json.loads(line)
+        if not is_for(home, request):
+            return {OTHER_HOME: True}
         return await do(request["op"], request)
     except RunyardError as error:
         return {"error": to_wire(error)}

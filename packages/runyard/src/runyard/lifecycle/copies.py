@@ -1,0 +1,56 @@
+"""Whether a home is where it was, or the copy of another one.
+
+`home.json` says where the home lay when it was served last. A copy has the same file and is another folder, while the
+original is still there. What belongs to processes of the original is not touched by the copy.
+"""
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from runyard.lifecycle.discovery import write_private
+from runyard.run_folders import RUN_FOLDERS, SCRIPTS
+
+RECORD = "home.json"
+_OF_PROCESSES = ("service.json", "agent.json", "agent.sock", "gateway.json", "gateway.sock", "start-error.json")
+_OF_RUNS = ("attempts", SCRIPTS, "containers")
+
+
+def original_of(home: Path) -> Path | None:
+    """The home that this is a copy of. None for one that was moved, also to another disk, and for one that is new."""
+    try:
+        known = json.loads((home / RECORD).read_bytes())
+        original, mark = Path(known["path"]), (int(known["device"]), int(known["inode"]))
+        if os.path.realpath(home) == str(original) or _mark(home) == mark:
+            return None
+        return original if _mark(original) == mark else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remember_place(home: Path) -> None:
+    """From now on the home is its own, wherever it came from."""
+    device, inode = _mark(home)
+    record = {"path": os.path.realpath(home), "device": device, "inode": inode}
+    write_private(home / RECORD, json.dumps(record))
+
+
+def leave_to_original(home: Path) -> None:
+    """Let go of what lies in a copy and belongs to processes of the original. Safe to repeat."""
+    for name in RUN_FOLDERS:
+        if (home / name).is_symlink():
+            (home / name).unlink()
+    for name in _OF_PROCESSES:
+        (home / name).unlink(missing_ok=True)
+    for name in _OF_RUNS:
+        shutil.rmtree(home / name, ignore_errors=True)
+    for state in (home / "services").glob("*/state.json"):
+        with suppress(OSError, ValueError, TypeError):
+            write_private(state, json.dumps({**json.loads(state.read_bytes()), "port": 0}))
+
+
+def _mark(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
