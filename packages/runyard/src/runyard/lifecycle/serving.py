@@ -116,7 +116,7 @@ def _tell_other(home: Path, keep: bool) -> int:
 
 @contextmanager
 def _service_lock(home: Path) -> Iterator[bool]:
-    """True once the lock is ours; False once another service, which holds it, answers; RunyardError if it never does."""
+    """True once the lock is ours; False once another service, which holds it, answers. RunyardError if none does."""
     ends_at = time.monotonic() + START_SECONDS
     with (home / "service.lock").open("a") as lock:
         while True:
@@ -155,9 +155,8 @@ def _take_over_home(settings: Settings) -> None:
             "this machine, replace its tokens: stop the service, remove the file 'token', start it again.",
             settings.home,
         )
-    (settings.home / "service.json").unlink(
-        missing_ok=True
-    )  # we have the lock: whose it is has gone, or never was here
+    # We have the lock: the service of that file has gone, or is that of a home which was copied.
+    (settings.home / "service.json").unlink(missing_ok=True)
     if original_of(settings.home) is not None:
         leave_to_original(settings.home)
     place_run_folders(settings.home, settings.run_root)
