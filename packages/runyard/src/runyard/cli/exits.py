@@ -1,6 +1,7 @@
 """The exit codes of every command, for scripts that call `runyard`; docs/cli.md lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
@@ -28,6 +29,17 @@ class Refusal(Exception):
     def __init__(self, problem: str, *, hint: str = "", exit_code: Exit = Exit.NO) -> None:
         super().__init__(f"{problem} {hint}".strip())
         self.exit_code = exit_code
+
+
+@contextmanager
+def going_on(run_id: str) -> Iterator[None]:
+    """Turn Ctrl-C inside the block into two lines and exit code 130: the run itself goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nInterrupted; run {run_id} goes on.", err=True)
+        typer.echo(f"Follow it: runyard runs logs -f {run_id}; stop it: runyard runs cancel {run_id}", err=True)
+        raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def exit_as(run: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from runyard.cli.connection import Service, connect, quoted
-from runyard.cli.exits import Exit, Refusal, exit_as
+from runyard.cli.exits import Exit, Refusal, exit_as, going_on
 from runyard.cli.output import Format, FormatOption, print_json_line
 from runyard.cli.rank_lines import RankLines
 from runyard.model.runs import RunStatus
@@ -45,7 +45,9 @@ def logs(
     if follow:
         _check_rank(service, run, rank)
         followed = service.follow_ranks(run, rank) if by_rank else service.follow(run)
-        exit_as(print_followed(followed, output, prefixed=all_ranks))
+        with going_on(run):
+            end = print_followed(followed, output, prefixed=all_ranks)
+        exit_as(end)
     elif by_rank:
         _print_ranks(service, run, rank, output)
     else:

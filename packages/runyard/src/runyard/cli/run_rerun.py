@@ -6,7 +6,7 @@ from uuid import uuid4
 import typer
 
 from runyard.cli.connection import connect, quoted
-from runyard.cli.exits import exit_as
+from runyard.cli.exits import exit_as, going_on
 from runyard.cli.output import Format, FormatOption, print_json
 from runyard.cli.run_logs import print_followed
 from runyard.model.sweeps import SWEEP_TYPE
@@ -38,7 +38,9 @@ def rerun(
     asked = {"run_id": new, "experiment": experiment, "display_name": name}
     record = service.post_again(f"/runs/{quoted(run)}/rerun", asked)
     if follow:
-        exit_as(print_followed(service.follow(record["id"]), output))
+        with going_on(record["id"]):
+            end = print_followed(service.follow(record["id"]), output)
+        exit_as(end)
     elif output is Format.JSON:
         print_json(record)
     else:

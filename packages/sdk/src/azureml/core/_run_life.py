@@ -3,7 +3,7 @@
 import sys
 
 from azureml.core._run_details import details_of, log_addresses
-from azureml.exceptions import ActivityFailedException, ExperimentExecutionException
+from azureml.exceptions import ActivityFailedException
 from runyard_sdk.follow import follow
 
 TERMINAL_STATES = ("Completed", "Failed", "Canceled")
@@ -43,7 +43,8 @@ class RunLife:
         """Wait until the run has ended, its outputs included, and return get_details().
 
         `show_output` prints the log as it grows. A failed run raises ActivityFailedException unless told not to.
-        Ctrl-C raises ExperimentExecutionException; the run goes on.
+        Ctrl-C raises an ExperimentExecutionException that is a KeyboardInterrupt too; the run goes on. A script that
+        does not catch it ends with two lines and exit code 130.
         """
         try:
             if show_output:
@@ -51,9 +52,9 @@ class RunLife:
             else:
                 self._wait()
         except KeyboardInterrupt:
-            raise ExperimentExecutionException(
-                "Waiting for run {0} was interrupted; the run goes on. Stop it with run.cancel() or: "
-                "runyard runs cancel {0}".format(self.id))
+            from azureml.core._interruption import interrupted
+
+            raise interrupted(self.id) from None
         details = self.get_details()
         if raise_on_error and details["status"] == "Failed":
             import json

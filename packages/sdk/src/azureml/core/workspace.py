@@ -228,7 +228,10 @@ def _local_default(auth):
     own = _run_workspace()
     if own:
         return Workspace(None, None, own, auth=auth)
-    print("No config.json was found: using the local default workspace {!r}.".format(_DEFAULT_NAME))
+    import os
+
+    which = "workspace {!r} of {}" if os.environ.get("RUNYARD_URL") else "the local default workspace {!r}"
+    print("No config.json was found: using {}.".format(which.format(_DEFAULT_NAME, os.environ.get("RUNYARD_URL"))))
     return Workspace(_LOCAL, _LOCAL, _DEFAULT_NAME, auth=auth, _location=_LOCAL)
 
 
