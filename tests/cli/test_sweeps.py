@@ -79,6 +79,10 @@ def test_the_list_as_json_has_what_the_sweep_asks_for(shell: Shell, sweep: str) 
 
 
 def test_a_workspace_without_sweeps_says_so(shell: Shell, sweep: str) -> None:
+    shell.python(
+        "from azureml.core import Experiment, Workspace\n"
+        "Experiment(Workspace.from_config(), 'none').start_logging(snapshot_directory=None).complete()"
+    )
     listed = shell("sweeps", "list", "-e", "none")
     assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "No sweeps.\n")
 

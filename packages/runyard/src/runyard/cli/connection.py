@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runyard.cli.exits import Exit, Refusal
+from runyard.cli.wording import names_in_words
 from runyard_sdk.errors import NotFound
 from runyard_sdk.errors import RunyardError as ServiceError
 from runyard_sdk.errors import ServiceUnavailable as Unreachable
@@ -22,6 +23,7 @@ __all__ = ["Service", "ServiceError", "Unreachable", "WorkspaceOption", "connect
 
 DEFAULT_WORKSPACE = "default"
 LOG_PAGE_BYTES = 1 << 20
+RUN_PAGE = 1000
 
 WorkspaceOption = Annotated[
     str | None,
@@ -150,13 +152,45 @@ class Service:
         config = None if given else find(str(Path.cwd()))
         return str(read(config)[2]) if config else given or DEFAULT_WORKSPACE
 
+    def runs(self, workspace: str | None, limit: int, **query: Any) -> tuple[list[dict[str, Any]], bool]:
+        """At most `limit` runs, asked for in pages, and whether there are more."""
+        found: list[dict[str, Any]] = []
+        path, before = f"/workspaces/{quoted(self.workspace(workspace))}/runs", None
+        while len(found) <= limit:
+            wanted = min(RUN_PAGE, limit + 1 - len(found))
+            try:
+                page = self.get(path, limit=wanted, before=before, **query)
+            except NotFound:
+                if not self._may_be_missing(workspace):
+                    raise
+                break
+            found += page["runs"]
+            before = page["next"]
+            if before is None:
+                break
+        return found[:limit], len(found) > limit
+
+    def require_experiment(self, workspace: str | None, name: str) -> None:
+        """Refusal that names the experiments there are, where this one is not among them."""
+        known = [one["name"] for one in self.listed(workspace, "experiments")]
+        if name not in known:
+            raise Refusal(
+                f"There is no experiment {name!r} in workspace {self.workspace(workspace)!r}. "
+                f"There are: {names_in_words(known)}.",
+                exit_code=Exit.NOT_FOUND,
+            )
+
+    def _may_be_missing(self, workspace: str | None) -> bool:
+        """Whether it is the local default workspace, which is not there before the SDK first used it."""
+        return not workspace and self.workspace(workspace) == DEFAULT_WORKSPACE
+
     def listed(self, workspace: str | None, kind: str, **query: Any) -> list[dict[str, Any]]:
         """What a workspace has of a kind. The local default one has nothing before the SDK first used it."""
         name = self.workspace(workspace)
         try:
             answer = self.get(f"/workspaces/{quoted(name)}/{kind}", **query)
         except NotFound:
-            if workspace or name != DEFAULT_WORKSPACE:
+            if not self._may_be_missing(workspace):
                 raise
             return []
         found: list[dict[str, Any]] = answer["assets" if kind.startswith("assets/") else kind]

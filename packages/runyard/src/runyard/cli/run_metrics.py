@@ -5,7 +5,7 @@ import typer
 from runyard.cli.connection import connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_json, print_table
-from runyard.cli.wording import value_in_words
+from runyard.cli.wording import names_in_words, value_in_words
 
 
 def metrics(
@@ -26,10 +26,14 @@ def metrics(
     from runyard_sdk.metrics import shaped, unpacked
 
     query = {key: value for key, value in (("name", name), ("rank", rank)) if value is not None}
-    series = unpacked(connect().read(f"/runs/{quoted(run)}/metrics", **query))
+    service = connect()
+    series = unpacked(service.read(f"/runs/{quoted(run)}/metrics", **query))
     if name is not None and not series:
         of_rank = "" if rank is None else f" of rank {rank}"
-        raise Refusal(f"Run {run} has no metric {name!r}{of_rank}.", exit_code=Exit.NOT_FOUND)
+        known = service.get(f"/runs/{quoted(run)}", metrics=1)["metrics"]
+        raise Refusal(
+            f"Run {run} has no metric {name!r}{of_rank}. It has: {names_in_words(known)}.", exit_code=Exit.NOT_FOUND
+        )
     if output is Format.JSON:
         print_json(shaped(series, run))
         return

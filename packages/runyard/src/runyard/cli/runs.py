@@ -2,8 +2,8 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
-from runyard.cli.exits import Exit, Refusal, exit_as
+from runyard.cli.connection import Service, connect, quoted
+from runyard.cli.exits import exit_as, going_on
 from runyard.cli.output import (
     Format,
     FormatOption,
@@ -12,6 +12,7 @@ from runyard.cli.output import (
     print_json,
     print_table,
 )
+from runyard.cli.run_list import list_runs
 from runyard.cli.run_logs import logs
 from runyard.cli.run_metrics import metrics
 from runyard.cli.run_rerun import rerun
@@ -29,41 +30,12 @@ from runyard.model.runs import RunStatus
 from runyard.model.sweeps import SWEEP_TYPE, VALUES_TAG
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
+app.command("list")(list_runs)
 app.command()(logs)
 app.command()(metrics)
 app.command()(rerun)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
-
-
-@app.command("list")
-def list_runs(
-    workspace: WorkspaceOption = None,
-    experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
-    status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
-    by_metric: Annotated[str | None, typer.Option(metavar="NAME", help="Best value of this metric first.")] = None,
-    above: Annotated[float | None, typer.Option(help="With --by-metric: only runs above this value.")] = None,
-    ascending: Annotated[bool, typer.Option("--ascending", help="With --by-metric: smallest first.")] = False,
-    children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """List runs, newest first.
-
-    Example: runyard runs list -e mnist --status Failed -n 5
-    """
-    if above is not None and by_metric is None:
-        raise Refusal("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
-    query = {"experiment": experiment, "status": status, "tag": tag, "order_by_metric": by_metric, "above": above}
-    query |= {"ascending": int(ascending) or None, "children": int(children) or None, "limit": limit}
-    given = {name: value for name, value in query.items() if value is not None}
-    runs = connect().listed(workspace, "runs", **given)
-    if output is Format.JSON:
-        print_json(runs)
-        return
-    rows = [[r["id"], r["experiment"], r["status"], local_time(r["created_at"]), duration_of(r)] for r in runs]
-    print_table(["run", "experiment", "status", "created", "duration"], rows, nothing="No runs.")
 
 
 @app.command()
@@ -94,7 +66,8 @@ def wait(
 
     Example: runyard runs wait mnist_1700000000_1a2b3c4d --timeout 600 && ./deploy
     """
-    record = _wait(connect(), run, timeout_seconds)
+    with going_on(run):
+        record = _wait(connect(), run, timeout_seconds)
     if output is Format.JSON:
         print_json(record)
     else:

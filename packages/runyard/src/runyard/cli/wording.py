@@ -1,6 +1,6 @@
 """Sizes, times and errors in words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -58,6 +58,13 @@ def value_in_words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={value_in_words(cell)}" for name, cell in value.items())
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def names_in_words(names: Iterable[str], most: int = 20) -> str:
+    """Quoted and sorted; how many more there are where they are many."""
+    known = sorted(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(map(repr, known[:most])) + more if known else "none"
 
 
 def exit_in_words(ended: Mapping[str, Any]) -> str:

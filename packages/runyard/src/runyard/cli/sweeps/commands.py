@@ -44,8 +44,12 @@ def list_sweeps(
     Example: runyard sweeps list -e mnist -n 5
     """
     service = connect()
-    query = {"type": SWEEP_TYPE, "limit": limit, **({"experiment": experiment} if experiment else {})}
-    found = [(run, Sweep(service, run["id"]).summary()) for run in service.listed(workspace, "runs", **query)]
+    runs, has_more = service.runs(workspace, limit, type=SWEEP_TYPE, experiment=experiment)
+    if experiment is not None and not runs:
+        service.require_experiment(workspace, experiment)
+    found = [(run, Sweep(service, run["id"]).summary()) for run in runs]
+    if has_more:
+        print(f"There are more than these {limit} sweeps: -n shows more.", file=sys.stderr)
     if output is Format.JSON:
         print_json([{**run, **summary} for run, summary in found])
         return

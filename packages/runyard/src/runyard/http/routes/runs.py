@@ -98,6 +98,8 @@ def list_runs(
             limit=limit,
         )
     )
+    if not found:
+        services.workspaces.get(workspace)  # NotFound where there is none
     rows = [shown.short(run) for run in found]
     if metrics:
         last = shown.last_values(list(found))
