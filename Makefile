@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-servers engines images seeds bench frameworks faults ci-setup clean
+.PHONY: help demo test check test-servers engines images seeds bench frameworks faults campaign ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -56,8 +56,21 @@ frameworks: $(VENV)/.dev ## the large frameworks, trained through the SDK
 bench: $(VENV)/.dev ## one JSON line a measurement; ONLY=name for one of them
 	@$(RUN) -m bench $(ONLY)
 
-faults: $(VENV)/.ray ## the whole kill matrix and the full sizes
+faults: $(VENV)/.ray campaign ## the whole kill matrix and the full sizes, after the campaign
 	RUNYARD_FAULTS=full $(RUN) -m pytest tests/faults
+
+# Each part appends its line to the ledger; what is there adds up. KILLS=50 PART=sqlite runs a smaller one.
+KILLS ?= 200
+PARTS ?= sqlite postgres disk
+LEDGER := .cache/campaign.jsonl
+campaign: $(VENV)/.dev ## random kills, stops of 60 s and a full disk, compared with notes outside (PARTS="sqlite", KILLS=50)
+	@mkdir -p .cache; failed=0; for part in $(PARTS); do \
+	  case $$part in \
+	    sqlite) options="--kills $(KILLS) --stops 4";; \
+	    postgres) options="--kills $(KILLS) --stops 4 --postgres";; \
+	    disk) options="--kills $$(( $(KILLS) / 2 )) --stops 0 --full-disk 5";; \
+	  esac; $(RUN) -m tests.campaign $$options --ledger $(LEDGER) || failed=1; \
+	done; $(RUN) -m tests.campaign --sum --ledger $(LEDGER); exit $$failed
 
 ci-setup: ## system packages by name; needs root only when one is missing
 	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
