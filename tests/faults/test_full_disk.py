@@ -10,7 +10,7 @@ import pytest
 from azureml.core import Experiment, Run
 from azureml.exceptions import AzureMLException
 from runyard.testing.small_disk import mounted
-from tests.faults.yard import Yard, message_of
+from tests.faults.yard import Yard, ended, message_of
 
 SIZE_MB = 96
 
@@ -31,8 +31,8 @@ def small_yard(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 FILL = """
-def fill():
-    with open("filler", "wb", buffering=0) as sink:  # a buffer would hold the rest of a torn write, and fail at the end
+def fill(name="filler"):
+    with open(name, "wb", buffering=0) as sink:  # a buffer would hold the rest of a torn write, and fail at the end
         try:
             while True:
                 sink.write(bytes(1 << 16))
@@ -78,6 +78,84 @@ run.log("after", 1)
     assert 10_000 <= kept <= 12_000
     dropped = 12_000 - kept
     assert not dropped or any(str(dropped) in warning for warning in _warnings(run))
+
+
+LOGS_TO_THE_END = (
+    FILL
+    + """
+import os, sys
+from azureml.core import Run
+oracle = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+run = Run.get_context()
+def log(value):
+    run.log("point", value)
+    os.write(oracle, b"%d\\n" % value)
+    os.fsync(oracle)
+"""
+)
+
+
+def _oracle(file: Path) -> list[int]:
+    return [int(line) for line in file.read_text().splitlines()]
+
+
+def _points(run: Run) -> list[int]:
+    found = run.get_metrics().get("point", [])
+    return found if isinstance(found, list) else [found]
+
+
+def test_points_of_a_script_that_ends_while_the_disk_is_full_are_stored(
+    small_yard: Yard, small_disk: Path, tmp_path: Path
+) -> None:
+    script = (
+        LOGS_TO_THE_END
+        + """
+for value in range(100):
+    log(value)
+os.chdir(sys.argv[2])
+fill()
+for value in range(100, 715):
+    log(value)
+"""
+    )
+    run = ended(small_yard.submit(script, arguments=(tmp_path / "oracle", small_disk)))
+    assert run.get_status() == "Completed", message_of(run)
+    assert _points(run) == _oracle(tmp_path / "oracle") == list(range(715))
+    assert _warnings(run) == []
+
+
+def test_points_that_no_room_was_held_for_are_counted(small_yard: Yard, small_disk: Path, tmp_path: Path) -> None:
+    """Room is held for one process: what a second one logged is lost, and the run says how much."""
+    script = (
+        LOGS_TO_THE_END
+        + """
+os.chdir(sys.argv[2])
+fill()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    fill("what the child left")
+for value in range(1000 if child else 0, 1300 if child else 200):
+    log(value)
+"""
+    )
+    run = ended(small_yard.submit(script, arguments=(tmp_path / "oracle", small_disk)))
+    assert run.get_status() == "Completed", message_of(run)
+    logged, stored = _oracle(tmp_path / "oracle"), _points(run)
+    lost = len(logged) - len(stored)
+    assert set(stored) < set(logged)
+    assert lost <= 300
+    assert any(f"{lost} logged points were lost" in warning for warning in _warnings(run)), _warnings(run)
+
+
+def test_a_process_that_leaves_with_points_in_memory_is_named(
+    small_yard: Yard, small_disk: Path, tmp_path: Path
+) -> None:
+    leaves = "\nos.chdir(sys.argv[2])\nfill()\nfor value in range(50):\n    log(value)\nos._exit(0)\n"
+    run = ended(small_yard.submit(LOGS_TO_THE_END + leaves, arguments=(tmp_path / "oracle", small_disk)))
+    assert run.get_status() == "Completed", message_of(run)
+    assert len(_points(run)) < 50
+    assert any("how many is not known" in warning for warning in _warnings(run)), _warnings(run)
 
 
 def _warnings(run: Run) -> list[str]:

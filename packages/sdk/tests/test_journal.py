@@ -10,11 +10,12 @@ from runyard_sdk.journal import FileJournal
 
 
 def lines_of(folder):
-    """`{journal name: [lines]}` as a reader sees them."""
+    """`{journal name: [lines]}` as a reader sees them: half a line at the end is none."""
     found = {}
     for name in os.listdir(folder):
-        with open(os.path.join(folder, name)) as source:
-            found[name] = [json.loads(line) for line in source]
+        if name.endswith(".jsonl"):
+            with open(os.path.join(folder, name)) as source:
+                found[name] = [json.loads(line) for line in source if line.endswith("\n")]
     return found
 
 
@@ -108,6 +109,57 @@ class AJournalThatCannotBeWritten(unittest.TestCase):
         (lines,) = lines_of(self.folder).values()
         self.assertEqual(lines[-1], ["drop", 5])
         self.assertEqual(len([line for line in lines if line[0] == "m"]), journal.KEPT_LINES + 1)
+
+    def supervised(self, lines):
+        made = FileJournal(self.folder, "run_1", supervised=True)
+        made.scalar("a", -1)
+        self.fill_after(100)
+        for number in range(lines):
+            made.scalar("a", number)
+        return made
+
+    def names(self, start):
+        return [name for name in os.listdir(self.folder) if name.startswith(start)]
+
+    def test_says_while_lines_wait_and_no_longer_when_they_are_written(self):
+        made = self.supervised(20)
+        self.assertEqual(len(self.names("waiting-")), 1)
+        self.make_room()
+        self.assertTrue(made.retry())
+        self.assertEqual(self.names("waiting-"), [])
+
+    def test_the_end_of_a_process_saves_its_lines_in_room_that_was_held(self):
+        made = self.supervised(20)
+        self.make_room()
+        with open(os.path.join(self.folder, ".room-0"), "wb") as room:
+            os.posix_fallocate(room.fileno(), 0, 4096)
+        with made._lock:
+            made._save_kept()
+        self.assertEqual(self.names(".room-") + self.names("waiting-") + self.names("lost-"), [])
+        first, second = sorted(lines_of(self.folder).values(), key=len)
+        self.assertEqual([line[2] for line in first + second], list(range(-1, 20)))
+
+    def test_what_the_room_does_not_hold_is_counted_in_it(self):
+        made = self.supervised(200)
+        self.make_room()
+        with open(os.path.join(self.folder, ".room-0"), "wb") as room:
+            os.posix_fallocate(room.fileno(), 0, 1000)
+        with made._lock:
+            made._save_kept()
+        first, second = sorted(lines_of(self.folder).values(), key=len)
+        kind, lost = second.pop()
+        self.assertEqual((kind, len(first) + len(second) + lost), ("drop", 201))
+        self.assertEqual([line[2] for line in first + second], list(range(-1, 200 - lost)))
+
+    def test_the_end_of_a_process_without_room_says_how_many_lines_are_lost(self):
+        made = self.supervised(20)
+        made.finish()
+        written = sum(map(len, lines_of(self.folder).values()))
+        (lost,) = self.names("lost-")
+        self.assertEqual(int(lost.split("-")[1]), 21 - written)
+        self.assertEqual(self.names("waiting-"), [])
+        made.scalar("a", 100)  # by a handler of exits that comes later
+        self.assertEqual(len(self.names("lost-")) + len(self.names("run_1~")), 3)
 
     def test_a_folder_that_is_not_there_costs_nothing_until_it_is(self):
         late = os.path.join(self.folder, "late")

@@ -73,17 +73,19 @@ class FileJournal(Journal):
     """One file per process; a forked child opens its own.
 
     A write that fails is kept and tried again with the next one, `KEPT_LINES` at most; what had to be dropped
-    is counted, and said in the journal once it can be written again.
+    is counted, and said in the journal once it can be written again. In a `supervised` folder the supervisor is told
+    while lines are kept, and `finish` saves them.
     """
 
-    def __init__(self, folder, run_id, rank="0"):
+    def __init__(self, folder, run_id, rank="0", supervised=False):
         import threading
 
         super().__init__()
         self._folder, self._run_id, self._rank = folder, run_id, rank
         self._pid = self._fd = None
         self._lock, self._opening = threading.Lock(), threading.Lock()
-        self._kept, self._torn, self._dropped = deque(), b"", 0
+        self._supervised, self._is_ending = supervised, False
+        self._forget_kept()
 
     def retry(self):
         """Try to write what is kept; True when nothing is left."""
@@ -91,6 +93,13 @@ class FileJournal(Journal):
             return True
         with self._lock:
             return self._write_kept()
+
+    def finish(self):
+        """The process ends: save or count what cannot be written. Lines that come later are treated so one by one."""
+        self._is_ending = True
+        if not self.retry():
+            with self._lock:
+                self._save_kept()
 
     def _append(self, line):
         if self._pid != _getpid():
@@ -104,7 +113,7 @@ class FileJournal(Journal):
             self._keep(line)
             return
         if written != len(line):
-            self._finish(line[written:])
+            self._finish(line, written)
 
     def _open(self):
         """Begin a file of this process, once. Lines a parent kept are the parent's to write."""
@@ -121,16 +130,22 @@ class FileJournal(Journal):
     def _begin(self):
         import threading
 
-        self._lock = threading.Lock()
-        self._kept, self._torn, self._dropped = deque(), b"", 0
+        self._lock, self._is_ending = threading.Lock(), False
+        self._forget_kept()
         self._try_open()
 
+    def _forget_kept(self):
+        self._kept, self._dropped, self._waiting = deque(), 0, None
+        self._torn, self._torn_line, self._torn_points = b"", b"", 1
+
     def _try_open(self):
-        name = "{}~{}-{}-{}.jsonl".format(self._run_id, self._rank, _getpid(), os.urandom(4).hex())
         try:
-            self._fd = self._new_file(name)
+            self._fd = self._new_file(self._new_name())
         except OSError:
             self._fd = None
+
+    def _new_name(self):
+        return "{}~{}-{}-{}.jsonl".format(self._run_id, self._rank, _getpid(), os.urandom(4).hex())
 
     def _new_file(self, name):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -143,13 +158,42 @@ class FileJournal(Journal):
                 self._kept.popleft()
                 self._dropped += 1
             self._kept.append(line)
-            self._write_kept()
+            self._write_or_wait()
 
-    def _finish(self, rest):
+    def _finish(self, line, written):
         """A disk that fills may take half a line: the rest must come before any other line."""
         with self._lock:
-            self._torn += rest
-            self._write_kept()
+            self._tear(line, written)
+            self._write_or_wait()
+
+    def _write_or_wait(self):
+        if self._write_kept() or not self._supervised:
+            return
+        if self._is_ending:
+            self._save_kept()
+        elif self._waiting is None:
+            from runyard_sdk.full_disk import Waiting
+
+            self._waiting = Waiting(self._folder, self._rank)
+
+    def _save_kept(self):
+        """The half of a line that was written is never read: it has no end."""
+        from runyard_sdk.full_disk import Waiting, save
+
+        lines, dropped = list(self._kept), self._dropped
+        if self._torn and self._torn_points == 1:
+            lines.insert(0, self._torn_line)
+        elif self._torn:
+            dropped += self._torn_points
+        waiting = self._waiting or Waiting(self._folder, self._rank)
+        lost = save(self._folder, self._new_name(), lines, dropped)
+        if lost:
+            waiting.lose(lost)
+        else:
+            waiting.end()
+        # The file cannot go on after half a line.
+        self._fd = None
+        self._forget_kept()
 
     def _write_kept(self):
         if self._fd is None:
@@ -157,22 +201,28 @@ class FileJournal(Journal):
             if self._fd is None:
                 return False
         try:
-            while self._torn:
-                self._torn = self._torn[os.write(self._fd, self._torn):]
+            self._write_torn()
             while self._kept:
-                self._write_first()
+                line = self._kept[0]
+                written = os.write(self._fd, line)
+                self._kept.popleft()
+                self._tear(line, written)
+                self._write_torn()
             if self._dropped:
-                line = json.dumps(["drop", self._dropped]).encode("ascii") + b"\n"
-                self._dropped, self._torn = 0, line
-                self._torn = line[os.write(self._fd, line):]
+                line, points = json.dumps(["drop", self._dropped]).encode("ascii") + b"\n", self._dropped
+                self._dropped = 0
+                self._tear(line, 0, points)
+                self._write_torn()
         except OSError:
             return False
-        return not self._torn
+        if self._waiting is not None:
+            self._waiting.end()
+            self._waiting = None
+        return True
 
-    def _write_first(self):
-        line = self._kept[0]
-        written = os.write(self._fd, line)
-        self._kept.popleft()
-        self._torn = line[written:]
+    def _tear(self, line, written, points=1):
+        self._torn, self._torn_line, self._torn_points = line[written:], line, points
+
+    def _write_torn(self):
         while self._torn:
             self._torn = self._torn[os.write(self._fd, self._torn):]

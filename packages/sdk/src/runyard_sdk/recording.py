@@ -21,8 +21,8 @@ class InRunRecorder:
 
         self._run_id = run_id
         self._journals, self._uploads = variables["RUNYARD_JOURNALS"], variables["RUNYARD_UPLOADS"]
-        self.journal = FileJournal(self._journals, run_id, _rank(variables))
-        atexit.register(self.journal.retry)
+        self.journal = FileJournal(self._journals, run_id, _rank(variables), supervised=True)
+        atexit.register(self.journal.finish)
 
     def set_tags(self, tags):
         for key, value in tags.items():
@@ -45,7 +45,8 @@ class InRunRecorder:
 
     def flush(self, timeout_seconds=_FLUSH_SECONDS):
         """Wait until the supervisor has delivered all before this; False when it did not within the time."""
-        self.journal.retry()
+        if not self.journal.retry():
+            return False
         request = os.path.join(self._journals, "flush-" + os.urandom(8).hex())
         try:
             with open(request, "w"):

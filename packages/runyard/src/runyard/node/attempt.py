@@ -14,7 +14,7 @@ from runyard.run_folders import mounts_root, scripts_root
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _LONGEST_NAME = 200
-_RESERVE = ".reserve"
+_RESERVE, _ROOM = ".reserve", ".room-"
 RESERVE_BYTES = 1 << 20
 SCRIPT_FOLDERS = ("work", "uploads", "data")
 """Of a part's folders, those that its script writes to as it likes."""
@@ -64,16 +64,19 @@ class AttemptFolder:
         for folder in (self.work, self.std, self.journals, self.uploads):
             folder.mkdir(exist_ok=True)
 
-    def hold_reserve(self) -> None:
-        """Keep room on the disk for the attempt's own end, whatever the script writes. OSError when there is none."""
-        fd = os.open(self.root / _RESERVE, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        try:
-            os.posix_fallocate(fd, 0, RESERVE_BYTES)
-        finally:
-            os.close(fd)
+    def hold_reserve(self, processes: int) -> None:
+        """Keep room on the disk for the attempt's own end, whatever the script writes. OSError when there is none.
+
+        If there is more, it is held for the last lines of that many processes, which save them there themselves.
+        """
+        _hold(self.root / _RESERVE)
+        with contextlib.suppress(OSError):
+            for number in range(processes):
+                _hold(self.journals / f"{_ROOM}{number}")
 
     def free_reserve(self) -> None:
-        (self.root / _RESERVE).unlink(missing_ok=True)
+        for file in (self.root / _RESERVE, *self.journals.glob(f"{_ROOM}*")):
+            file.unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
         """Room on the disk that the script works on."""
@@ -125,6 +128,14 @@ class AttemptFolder:
                 folder.rename(_leaving(folder))
         for folder in {self.scripts, self.root}:
             shutil.rmtree(_leaving(folder), ignore_errors=True)
+
+
+def _hold(file: Path) -> None:
+    descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def attempt_folders(home: Path) -> list[AttemptFolder]:

@@ -1,3 +1,5 @@
+import os
+import re
 from pathlib import Path
 
 from runyard.errors import AttemptOver, Conflict, RunyardError
@@ -7,6 +9,7 @@ from runyard.node.service_client import ServiceClient, quoted
 _PIECE_BYTES = 1 << 19
 _LONGEST_LINE_BYTES = 64 << 20
 _SUFFIX = ".jsonl"
+_LOST = re.compile(r"lost-([0-9]{1,12})-[0-9A-Za-z-]{1,80}")
 
 
 class JournalShipping:
@@ -74,6 +77,21 @@ def _is_text(name: str) -> bool:
         return bool(name.encode())
     except UnicodeEncodeError:
         return False
+
+
+def lost_lines(folder: Path) -> list[str]:
+    """Warnings about lines that the run's processes could not write, by the empty files that these left."""
+    names = os.listdir(folder)
+    counts = [int(found[1]) for name in names if (found := _LOST.fullmatch(name))]
+    warnings = []
+    if counts:
+        warnings.append(f"{sum(counts)} logged points were lost: the disk was full when the script ended.")
+    if any(name.startswith("waiting-") for name in names):
+        warnings.append(
+            "A process of the run was killed, or left by os._exit, while points that it had logged waited for room on "
+            "the disk. They are lost; how many is not known."
+        )
+    return warnings
 
 
 def _run_of(name: str) -> str:

@@ -25,6 +25,7 @@ from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import now
+from runyard.node.journals import lost_lines
 from runyard.node.keeper import PROCESS, Keeper
 from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
@@ -238,7 +239,8 @@ class Supervisor:
             return ends.failed("Starting", str(e))
 
     def _run_processes(self, prepared: Prepared) -> Ending:
-        self._folder.hold_reserve()
+        here = self._plan.here
+        self._folder.hold_reserve(max(len(here.processes), len(here.ranks)))
         sdk = self._sdk or ensure_sdk_folder(self._folder.home)
         try:
             launch = self._assembly.launch(prepared, sdk, self.run_errand, self._errand)
@@ -270,7 +272,8 @@ class Supervisor:
             deliveries.report("finalizing")
         self._background.deliver_all()
         refused = {**courier.refused, **deliveries.journals.refused}
-        warnings = [*ending.warnings, *self._containers.warnings, *deliveries.warnings]
+        lost = lost_lines(self._folder.journals)
+        warnings = [*ending.warnings, *self._containers.warnings, *deliveries.warnings, *lost]
         if not shows_outputs_of_another(self._folder):
             refused |= dict.fromkeys(names_that_are_no_text(self._folder.work, OUTPUTS), "its name is not UTF-8.")
         warnings += [f"{name} could not be delivered: {reason}" for name, reason in list(refused.items())[:10]]
