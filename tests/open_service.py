@@ -66,14 +66,16 @@ def serving_outside(folder: Path, **variables: str) -> Iterator[OpenService]:
 
 
 @contextmanager
-def answering(context: ssl.SSLContext | None, limits: Limits, app: Any = None) -> Iterator[int]:
+def answering(
+    context: ssl.SSLContext | None, limits: Limits, app: Any = None, *, is_outside: bool = True
+) -> Iterator[int]:
     """The listener alone, with an app that says 'done'; the port it listens on."""
     opened = listen("127.0.0.1", 0)
     started, loop = threading.Event(), uvloop.new_event_loop()
     ended = asyncio.Event()
 
     async def serve() -> None:
-        server = await OpenListener(opened, context, limits).start(app or _done, OPTIONS, ServerState())
+        server = await OpenListener(opened, context, limits, is_outside).start(app or _done, OPTIONS, ServerState())
         started.set()
         await ended.wait()
         server.close()

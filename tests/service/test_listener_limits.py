@@ -1,4 +1,4 @@
-"""Clients that are slow, silent or too much, on the listener that other machines reach."""
+"""Clients that are slow, silent or too much, on the port of this machine and on that for others."""
 
 import asyncio
 import socket
@@ -22,11 +22,11 @@ LIMITS = Limits(head_seconds=0.3, silence_seconds=0.4, kept_seconds=1, head_byte
 GIVEN_UP = threading.Event()
 
 
-@pytest.fixture(params=["plain", "encrypted"])
+@pytest.fixture(params=["loopback", "plain", "encrypted"])
 def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connect]:
     """Connects to a listener with these limits."""
-    if request.param == "plain":
-        with answering(None, LIMITS, _app) as port:
+    if request.param != "encrypted":
+        with answering(None, LIMITS, _app, is_outside=request.param == "plain") as port:
             yield lambda: socket.create_connection(("127.0.0.1", port), timeout=10)
         return
     made = make_certificate(tmp_path)

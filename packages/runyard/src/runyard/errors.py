@@ -10,6 +10,7 @@ RunyardError                internal           500
 ├── Conflict                conflict           409
 │   └── AttemptOver         attempt_over       409
 ├── TooLarge                too_large          413
+├── TooSlow                 too_slow           408
 ├── NotYet                  not_yet            501
 ├── StorageFull             storage_full       507
 ├── SchemaTooNew            schema_too_new     500
@@ -85,6 +86,12 @@ class AttemptOver(Conflict):
 
 class TooLarge(RunyardError):
     code, status = "too_large", 413
+
+
+class TooSlow(RunyardError):
+    """The body came too slowly, and others waited; worth trying again."""
+
+    code, status = "too_slow", 408
 
 
 class NotYet(RunyardError):

@@ -51,6 +51,10 @@ class TooLarge(RunyardError):
     code, status = "too_large", 413
 
 
+class TooSlow(RunyardError):
+    code, status = "too_slow", 408
+
+
 class NotYet(RunyardError):
     code, status = "not_yet", 501
 

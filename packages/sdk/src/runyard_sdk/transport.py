@@ -138,6 +138,8 @@ class Transport:
             self._has_answered = True
             return answer
         text = answer.read()
+        if answer.status == 408:
+            raise OSError("the service waited too long for the rest of what was sent")
         try:
             found = json.loads(text.decode("utf-8"))
             found["code"]

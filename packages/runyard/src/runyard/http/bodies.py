@@ -1,18 +1,30 @@
 """Request bodies: bounded when they are taken into memory, in pieces when they are not."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Annotated, Any, TypeVar
+from weakref import WeakValueDictionary
 
 import orjson
 from anyio import CapacityLimiter, from_thread, to_thread
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
-from runyard.errors import InvalidArgument, TooLarge
+from runyard.errors import InvalidArgument, TooLarge, TooSlow
 from runyard.http.auth import require_living
+from runyard.services.tokens import Caller, Role
 
 PIECE_BYTES = 1024 * 1024
 SENDERS_AT_ONCE = 64
+"""Of the owner, and as many of all runs together."""
+SENDERS_OF_A_RUN = 16
+LEAST_BYTES_PER_SECOND = 1024
+PATIENCE_SECONDS = 60.0
+"""How long a sender may be slower than that: one that was stopped for a moment goes on."""
+PATIENCE_WHEN_WANTED_SECONDS = 5.0
+"""How long a silent one keeps its place while others wait for one."""
 DEEPEST = 254
 """How deep orjson writes."""
 T = TypeVar("T")
@@ -22,7 +34,7 @@ async def raw_body(request: Request) -> bytes:
     limit = int(request.app.state.settings.json_max_bytes)
     _refuse_above(int(request.headers.get("content-length") or 0), limit)
     pieces, total = [], 0
-    async for piece in request.stream():
+    async for piece in _paced(request):
         total += len(piece)
         _refuse_above(total, limit)
         pieces.append(piece)
@@ -44,7 +56,8 @@ async def json_body(request: Request) -> dict[str, Any]:
 async def body_pieces(request: Request) -> Iterator[bytes]:
     """The body as it comes in, for work given to `take_in` that writes it to the disk. AttemptOver at its end for a
     node that was given up while it sent."""
-    stream = _gathered(request.stream())
+    slots = request.state.sender_slots = _Slots.of(request.state.caller)
+    stream = _gathered(_paced(request, slots))
 
     def pieces() -> Iterator[bytes]:
         while piece := from_thread.run(anext, stream, b""):
@@ -54,14 +67,77 @@ async def body_pieces(request: Request) -> Iterator[bytes]:
     return pieces()
 
 
-async def take_in(work: Callable[[], T]) -> T:
-    """Do the work in a thread of those kept for bodies: slow senders hold up each other alone."""
-    return await to_thread.run_sync(work, limiter=_senders())
+async def take_in(request: Request, work: Callable[[], T]) -> T:
+    """Do the work with the request's BodyPieces in a thread of those kept for bodies: senders hold up their own kind
+    alone, those of one run no other's, and a silent one not even those."""
+    slots: _Slots = request.state.sender_slots
+    async with slots.own:
+        return await to_thread.run_sync(work, limiter=slots.shared)
+
+
+class _Slots:
+    """Places for those who send. The owner's are apart: no run can take them."""
+
+    def __init__(self, shared: CapacityLimiter, most: int) -> None:
+        self.shared, self.own = shared, CapacityLimiter(most)
+
+    @classmethod
+    def of(cls, caller: Caller) -> "_Slots":
+        if caller.role is Role.OWNER:
+            return _owners_slots()
+        slots = _by_run.get(caller.run_id or "")
+        if slots is None:
+            slots = _by_run[caller.run_id or ""] = cls(_slots_of_runs(), SENDERS_OF_A_RUN)
+        return slots
+
+    @property
+    def are_wanted(self) -> bool:
+        return bool(self.own.statistics().tasks_waiting or self.shared.statistics().tasks_waiting)
+
+
+_by_run: WeakValueDictionary[str, _Slots] = WeakValueDictionary()
+"""Of runs that send now."""
 
 
 @cache
-def _senders() -> CapacityLimiter:
+def _owners_slots() -> _Slots:
+    return _Slots(CapacityLimiter(SENDERS_AT_ONCE), SENDERS_AT_ONCE)
+
+
+@cache
+def _slots_of_runs() -> CapacityLimiter:
     return CapacityLimiter(SENDERS_AT_ONCE)
+
+
+async def _paced(request: Request, slots: _Slots | None = None) -> AsyncIterator[bytes]:
+    """The body as it comes. TooSlow where it comes too slowly for long, or not at all while others wait for its place.
+    Only the time that the sender takes counts, not ours."""
+    taken, size, has_more = 0.0, 0, True
+    while has_more:
+        waits_since, message = time.monotonic(), None
+        while message is None:
+            try:
+                async with asyncio.timeout(PATIENCE_WHEN_WANTED_SECONDS):
+                    message = await request.receive()
+            except TimeoutError:
+                if (slots is not None and slots.are_wanted) or _is_slow(taken + time.monotonic() - waits_since, size):
+                    raise _too_slow() from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, has_more = message.get("body", b""), message.get("more_body", False)
+        taken, size = taken + time.monotonic() - waits_since, size + len(piece)
+        if has_more and _is_slow(taken, size):
+            raise _too_slow()
+        if piece:
+            yield piece
+
+
+def _is_slow(seconds: float, size: int) -> bool:
+    return seconds > PATIENCE_SECONDS and size < seconds * LEAST_BYTES_PER_SECOND
+
+
+def _too_slow() -> TooSlow:
+    return TooSlow("The body came too slowly.", hint="Send it again.")
 
 
 async def _gathered(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

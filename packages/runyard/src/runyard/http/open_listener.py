@@ -1,4 +1,4 @@
-"""The listener that other machines reach. Whoever connects there may be slow, silent or hostile."""
+"""Where connections come in, from this machine and from others. Whoever connects may be slow, silent or hostile."""
 
 import asyncio
 import resource
@@ -32,12 +32,13 @@ class Limits:
     kept_seconds: int = 75
     head_bytes: int = 64 * 1024
     connections: int = _MOST_CONNECTIONS
-    """A quarter of them may come from one address."""
+    share: float = 0.25
+    """Of the connections, which one address may have."""
 
 
-def limits_here() -> Limits:
+def limits_here(*, share: float = 0.25) -> Limits:
     """Half of the files that this process may open are left to everything else."""
-    return Limits(connections=min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+    return Limits(connections=min(_MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2), share=share)
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,14 @@ class OpenListener:
     context: ssl.SSLContext | None = None
     """None where nothing is encrypted."""
     limits: Limits = Limits()
+    is_outside: bool = True
+    """Whether other machines come in here."""
 
     async def start(self, app: ASGIApp, options: dict[str, Any], state: ServerState) -> asyncio.Server:
         """Answer requests by the app, in the running loop. The connections are added to those of `state`."""
         kept = self.limits.kept_seconds
-        config = uvicorn.Config(_MarkedApp(app), **{**options, "http": BoundedHttp, "timeout_keep_alive": kept})
+        taken = _MarkedApp(app) if self.is_outside else app
+        config = uvicorn.Config(taken, **{**options, "http": BoundedHttp, "timeout_keep_alive": kept})
         config.load()
         crowd: Counter[str] = Counter()
 
@@ -93,7 +97,8 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_made(transport)
         self._address = self.client[0] if self.client else "?"
         self._crowd[self._address] += 1
-        if self._crowd[self._address] > self._limits.connections // 4 or self._crowd.total() > self._limits.connections:
+        most = self._limits.connections
+        if self._crowd[self._address] > most * self._limits.share or self._crowd.total() > most:
             self._refuse(_TOO_MANY)
             return
         self._await_head()

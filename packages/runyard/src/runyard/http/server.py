@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from runyard.errors import InvalidArgument
-from runyard.http.open_listener import OpenListener
+from runyard.http.open_listener import OpenListener, limits_here
 from runyard.listen_settings import in_url, why_not_listening
 
 GRACE_SECONDS = 5
@@ -120,9 +120,11 @@ class _Server(uvicorn.Server):
         self._on_started, self._on_stopping = on_started, on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self._outside is not None:
-            self.servers.append(await self._outside.start(self._app, OPTIONS, self.server_state))
+        await super().startup([])
+        # All of this machine's clients have one address.
+        here = [OpenListener(one, limits=limits_here(share=1.0), is_outside=False) for one in sockets or ()]
+        for listener in [*here, *([self._outside] if self._outside else [])]:
+            self.servers.append(await listener.start(self._app, OPTIONS, self.server_state))
         self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -22,6 +22,7 @@ _ANY_OUTSIDE = ("192.0.2.1", 9)  # an address of documentation: asked for the wa
 def opened_to_others(settings: Settings) -> tuple[Settings, OpenListener | None]:
     """Listen where the settings say so. The settings come back with what is known only then: `node_url`, `node_ca`,
     the port, and every name by which the service may be called. Raises InvalidArgument saying what to change."""
+    _allow_many_files()
     if not is_loopback(settings.host) and not settings.allows_plain:
         raise unencrypted(f"RUNYARD_HOST={settings.host}")
     if settings.listen is None:
@@ -31,7 +32,6 @@ def opened_to_others(settings: Settings) -> tuple[Settings, OpenListener | None]
     asked = settings.listen
     certificate = read_certificate(asked.certificate) if asked.certificate else None
     context = server_context(asked.certificate, asked.key) if asked.certificate and asked.key else None
-    _allow_many_files()
     opened = listen(asked.host, asked.port)
     bound = replace(asked, port=opened.getsockname()[1])
     try:

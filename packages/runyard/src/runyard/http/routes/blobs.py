@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 
 from runyard.errors import Unauthorized
@@ -23,8 +23,8 @@ def missing(services: Use, body: JsonBody) -> Response:
 
 
 @router.post("/blobs/pack")
-async def put_pack(services: Use, pieces: BodyPieces) -> Response:
-    await take_in(lambda: services.blobs.put_many(unpacked(pieces)))
+async def put_pack(services: Use, request: Request, pieces: BodyPieces) -> Response:
+    await take_in(request, lambda: services.blobs.put_many(unpacked(pieces)))
     return Nothing()
 
 
@@ -36,8 +36,8 @@ def adopt(services: Use, who: Who, body: JsonBody) -> Response:
 
 
 @router.put("/blobs/{sha256}")
-async def put_blob(services: Use, sha256: str, pieces: BodyPieces) -> Response:
-    return Json({"size": await take_in(lambda: services.blobs.put(sha256, pieces))})
+async def put_blob(services: Use, request: Request, sha256: str, pieces: BodyPieces) -> Response:
+    return Json({"size": await take_in(request, lambda: services.blobs.put(sha256, pieces))})
 
 
 @router.get("/blobs/{sha256}")

@@ -55,10 +55,16 @@ def get_file(services: Use, request: Request, workspace: str, name: str, path: s
 
 @router.put(f"/files/{PATH}")
 async def put_file(
-    services: Use, workspace: str, name: str, path: str, pieces: BodyPieces, overwrite: bool = False
+    services: Use,
+    request: Request,
+    workspace: str,
+    name: str,
+    path: str,
+    pieces: BodyPieces,
+    overwrite: bool = False,
 ) -> Response:
     put = services.store_files.put
-    return Json(_shown(await take_in(lambda: put(workspace, name, path, pieces, overwrite=overwrite))))
+    return Json(_shown(await take_in(request, lambda: put(workspace, name, path, pieces, overwrite=overwrite))))
 
 
 @router.delete(f"/files/{PATH}")
@@ -80,7 +86,13 @@ def read_many(services: Use, who: Who, workspace: str, name: str, body: JsonBody
 
 @many.post("/write-many")
 async def write_many(
-    services: Use, who: Who, workspace: str, name: str, pieces: BodyPieces, overwrite: bool = False
+    services: Use,
+    who: Who,
+    request: Request,
+    workspace: str,
+    name: str,
+    pieces: BodyPieces,
+    overwrite: bool = False,
 ) -> Response:
     def files() -> Iterator[tuple[str, bytes]]:
         for path, content in unpacked_files(pieces):
@@ -88,7 +100,7 @@ async def write_many(
             yield path, content
 
     put = services.store_files.put_many
-    stored = await take_in(lambda: put(workspace, name, files(), overwrite=overwrite))
+    stored = await take_in(request, lambda: put(workspace, name, files(), overwrite=overwrite))
     return Json({"files": [_shown(file) for file in stored]})
 
 
