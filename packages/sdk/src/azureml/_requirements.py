@@ -5,7 +5,6 @@ import re
 from azureml.exceptions import UserErrorException
 
 _NAME = r"^\s*(?:[A-Za-z0-9_.-]+::)?([A-Za-z0-9][A-Za-z0-9._-]*)"
-_OTHER_FILE = r"^(?:-r|--requirement)[ =]*(.+)$"
 _DEEPEST = 10
 
 
@@ -40,9 +39,10 @@ def expanded(lines, folder, depth=0):
     """The lines with every `-r FILE` replaced by what the file, relative to `folder`, holds."""
     found = []
     for line in lines:
-        other = re.match(_OTHER_FILE, line)
-        if other:
-            found.extend(read_requirements(os.path.join(folder, other.group(1).strip()), depth + 1))
+        option = next((name for name in ("--requirement", "-r") if line.startswith(name)), None)
+        named = line[len(option):].lstrip(" =").strip() if option else ""
+        if named:
+            found.extend(read_requirements(os.path.join(folder, named), depth + 1))
         else:
             found.append(line)
     return found

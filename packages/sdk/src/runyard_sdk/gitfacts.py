@@ -6,7 +6,6 @@ import re
 
 _GIT_SECONDS = 5
 _HASH = re.compile(r"[0-9a-f]{40,64}\Z")
-_REMOTE = re.compile(r'\[remote "origin"\][^\[]*?\n\s*url\s*=\s*(\S+)')
 
 
 def git_properties(folder):
@@ -15,14 +14,26 @@ def git_properties(folder):
     branch, commit = _head(repository) if repository else ("", "")
     if not commit:
         return {}
-    address = _REMOTE.search(_text(_shared(repository), "config"))
-    address = _without_password(address.group(1)) if address else ""
+    address = _without_password(_origin(_text(_shared(repository), "config")))
     dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
     facts = {"repository_uri": address, "branch": branch, "commit": commit, "dirty": str(bool(dirty))}
     properties = {"azureml.git." + key: value for key, value in facts.items() if value}
     mlflow = {"repoURL": address, "branch": branch, "commit": commit}
     properties.update(("mlflow.source.git." + key, value) for key, value in mlflow.items() if value)
     return properties
+
+
+def _origin(config):
+    """The address of the remote `origin` in a Git configuration; "" where it has none."""
+    section = ""
+    for line in config.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            section = line
+        name, _, value = line.partition("=")
+        if section.startswith('[remote "origin"]') and name.strip() == "url" and value.strip():
+            return value.split()[0]
+    return ""
 
 
 def _repository(folder):
@@ -49,8 +60,8 @@ def _head(repository):
     name = head[len("ref:"):].strip()
     commit = _text(repository, name).strip() or _text(_shared(repository), name).strip()
     if not commit:
-        packed = re.search("^([0-9a-f]+) {}$".format(re.escape(name)), _text(_shared(repository), "packed-refs"), re.M)
-        commit = packed.group(1) if packed else ""
+        rows = (line.split(" ") for line in _text(_shared(repository), "packed-refs").splitlines())
+        commit = next((row[0] for row in rows if row[1:] == [name] and _HASH.match(row[0])), "")
     return name.replace("refs/heads/", "", 1), commit
 
 

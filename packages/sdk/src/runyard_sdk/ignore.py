@@ -101,7 +101,7 @@ def _compiled(line):
         return None
     anchored = "/" in line
     expression = _as_expression(line.lstrip("/") if anchored else line)
-    prefix = "" if anchored else "(?:.*/)?"
+    prefix = "" if anchored else _ANY_FOLDERS
     try:
         return re.compile("(?s){}{}\\Z".format(prefix, expression)).match, keeps, folders_only
     except re.error:
@@ -114,36 +114,58 @@ def _without_trailing_spaces(line):
     return line
 
 
+_ANY_FOLDERS = "(?:[^/]+/)*?"
+
+
 def _as_expression(pattern):
+    """No pattern takes long, however many stars it has: what follows a star is looked for once, from the left, which
+    finds a match if there is one."""
     parts = pattern.split("/")
-    result = []
+    once = _Once()
+    result, after = [], ""  # `after`: the parts since the last `**`, with it
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         if part == "**":
-            result.append(".+" if last else "(?:.+/)?")
+            result.append(once(after) if after.startswith(_ANY_FOLDERS) else after)
+            after = ".+" if last else _ANY_FOLDERS
         else:
-            result.append(_segment(part) + ("" if last else "/"))
-    return "".join(result)
+            after += _segment(part, once) + ("" if last else "/")
+    return "".join(result) + after
 
 
-def _segment(part):
-    result, position = [], 0
+class _Once(object):
+    """Makes an expression that never tries again what it has matched: an atomic group, which `re` has from Python 3.11
+    on."""
+
+    def __init__(self):
+        self._count = 0
+
+    def __call__(self, expression):
+        self._count += 1
+        return "(?=(?P<once{0}>{1}))(?P=once{0})".format(self._count, expression)
+
+
+def _segment(part, once):
+    pieces, position = [""], 0
     while position < len(part):
         char = part[position]
         position += 1
         if char == "*":
-            result.append("[^/]*")
+            pieces.append("")
         elif char == "?":
-            result.append("[^/]")
+            pieces[-1] += "[^/]"
         elif char == "\\" and position < len(part):
-            result.append(re.escape(part[position]))
+            pieces[-1] += re.escape(part[position])
             position += 1
         elif char == "[":
             text, position = _character_set(part, position)
-            result.append(text)
+            pieces[-1] += text
         else:
-            result.append(re.escape(char))
-    return "".join(result)
+            pieces[-1] += re.escape(char)
+    if len(pieces) == 1:
+        return pieces[0]
+    middle = "".join(once("[^/]*?" + piece) for piece in pieces[1:-1] if piece)
+    return pieces[0] + middle + "[^/]*" + pieces[-1]
 
 
 def _character_set(part, start):

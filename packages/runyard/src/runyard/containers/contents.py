@@ -11,10 +11,10 @@ from typing import IO
 from runyard.containers.archives import writing_tar
 from runyard.containers.records import BuildContext
 from runyard.errors import InvalidArgument
+from runyard.planning.image import FROM
 
 IN_MEMORY = 8 << 20
-_FROM = re.compile(r"^\s*FROM\s+(?:--platform=\S+\s+)?(?P<base>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.I | re.M)
-_DEFAULT = re.compile(r"^\s*ARG\s+(?P<name>\w+)=(?P<value>\S+)", re.I | re.M)
+_DEFAULT = re.compile(r"^[^\S\n]*+ARG\s++(?P<name>\w++)=(?P<value>\S++)", re.I | re.M)
 
 
 def build_context(dockerfile: str, files: Iterable[tuple[str, Path, int]] = ()) -> BuildContext:
@@ -39,7 +39,7 @@ def bases_of(dockerfile: str) -> tuple[str, ...]:
     """The images that a build starts from: not its own stages, not `scratch`; ARGs stand for their defaults."""
     defaults = {found["name"]: found["value"].strip("\"'") for found in _DEFAULT.finditer(dockerfile)}
     stages, bases = {"scratch"}, []
-    for found in _FROM.finditer(dockerfile):
+    for found in FROM.finditer(dockerfile):
         base = re.sub(r"\$\{?(\w+)\}?", lambda name: defaults.get(name[1], name[0]), found["base"])
         if base.lower() not in stages and base not in bases:
             bases.append(base)

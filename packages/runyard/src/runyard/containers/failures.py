@@ -10,8 +10,9 @@ from runyard.planning.passwords import hidden
 QUOTED = 2000
 """Characters of an engine's words that an error repeats."""
 _RUNTIME_WORDS = re.compile(
-    r'exec:? \\?".*?(no such file or directory|not found in \$PATH|permission denied|exec format error)|'
-    r"exec \S+: exec format error|unable to find user .*?(?=:|$)|error mounting .*?(?=: unknown|$)"
+    r'exec:? \\?".{0,500}?(no such file or directory|not found in \$PATH|permission denied|exec format error)|'
+    r"exec \S{1,500}?: exec format error|unable to find user .{0,500}?(?=:|$)|"
+    r"error mounting .{0,500}?(?=: unknown|$)"
 )
 _TELLING: Mapping[Cause, tuple[str, ...]] = {
     Cause.DISK_FULL: ("no space left on device", "disk quota exceeded"),
@@ -20,7 +21,7 @@ _TELLING: Mapping[Cause, tuple[str, ...]] = {
         "does not match the specified platform",
         "exec format error",
         r"no image found in (manifest list|image index)",
-        r"image operating system .* cannot be used",
+        r"image operating system .{0,200}? cannot be used",
     ),
     Cause.CERTIFICATE: ("x509:", "tls: ", "server gave HTTP response to HTTPS client"),
     Cause.WRONG_CREDENTIALS: (
@@ -39,7 +40,7 @@ _TELLING: Mapping[Cause, tuple[str, ...]] = {
         "no such image",
         "image not known",
         "invalid reference format",
-        r"repository .*not (found|known)",
+        r"repository .{0,500}?not (found|known)",
         r"StatusCode: 404\b",
         "HTTP 404 response",
     ),
@@ -152,7 +153,8 @@ def next_step(cause: Cause) -> str:
 
 
 _FOR_BUILDKIT = re.compile(
-    r"requires BuildKit|unknown flag: (mount|chmod|link|network|security)|heredoc|unknown instruction: (\S*EOF|<<)",
+    r"requires BuildKit|unknown flag: (mount|chmod|link|network|security)|heredoc|"
+    r"unknown instruction: (\S{0,200}?EOF|<<)",
     re.IGNORECASE,
 )
 _WITHOUT_BUILDKIT = (

@@ -17,6 +17,14 @@ LOOK_AT_NETWORK = (
     "Look at the network, and at the proxy and index settings: those of the workspace (`runyard environments "
     "settings`), or https_proxy and PIP_INDEX_URL of the shell or notebook that submits; then submit again."
 )
+LESS_BESIDE = (
+    "Something ended the build, most often the machine when memory was short. Submit again with less beside it, or "
+    "take a version of {package} that has a wheel."
+)
+OTHER_FILE = (
+    "The file that the index has now is another than the locked one, or came damaged. Where the change is meant, "
+    "give {package} a new version."
+)
 FIRST_LINES, LAST_LINES, LONGEST = 50, 300, 2000
 OTHER_FILES = (
     "Take a version that has wheels for this machine, or give a wheel folder that holds one (find_links of the "
@@ -32,6 +40,13 @@ class Row:
     cause: Cause
     pattern: re.Pattern[str]
     hint: str = ""
+    later: re.Pattern[str] | None = None
+    """What must be said behind it, however far."""
+
+    def search(self, text: str) -> re.Match[str] | None:
+        found = self.pattern.search(text)
+        # The first place has the longest rest: where that does not hold it, none does.
+        return found if found is None or self.later is None or self.later.search(text, found.end()) else None
 
 
 @dataclass(frozen=True)
@@ -43,27 +58,29 @@ class Found:
     needs_python: str = ""
 
 
-def _row(cause: Cause, hint: str, *patterns: str) -> tuple[Row, ...]:
-    return tuple(Row(cause, re.compile(pattern), hint) for pattern in patterns)
+def _row(cause: Cause, hint: str, *patterns: str, later: str = "") -> tuple[Row, ...]:
+    return tuple(Row(cause, re.compile(pattern), hint, re.compile(later) if later else None) for pattern in patterns)
 
 
 ROWS: tuple[Row, ...] = (
     *_row(Cause.DISK_FULL, FREE_SPACE, r"No space left on device", r"os error 28\b", r"Disk quota exceeded"),
+    *_row(Cause.KILLED, LESS_BESIDE, rf"Failed to build `{PACKAGE}[^`]{{0,200}}`", later="signal: 9"),
     *_row(
         Cause.KILLED,
-        "Something ended the build, most often the machine when memory was short. Submit again with less beside it, or "
-        "take a version of {package} that has a wheel.",
-        rf"Failed to build `{PACKAGE}[^`]*`(?=[\s\S]*signal: 9)",
+        LESS_BESIDE,
         r"signal: (?:9|15) \(SIG\w+\)",
         r"fatal error: Killed signal terminated program",
     ),
+    *_row(Cause.CHECKSUM, OTHER_FILE, rf"Hash mismatch for `{PACKAGE}", r"THESE PACKAGES DO NOT MATCH THE HASHES"),
     *_row(
         Cause.CHECKSUM,
-        "The file that the index has now is another than the locked one, or came damaged. Where the change is meant, "
-        "give {package} a new version.",
-        rf"Hash mismatch for `{PACKAGE}",
-        r"THESE PACKAGES DO NOT MATCH THE HASHES",
-        rf"Failed to (?:download|read|extract|unzip)[^`]*`{PACKAGE}[^`]*`(?=[\s\S]*(?:[Zz]ip|archive|decompress))",
+        OTHER_FILE,
+        rf"Failed to (?:download|read|extract|unzip)[^`]{{0,200}}`{PACKAGE}[^`]{{0,200}}`",
+        later="[Zz]ip|archive|decompress",
+    ),
+    *_row(
+        Cause.CHECKSUM,
+        OTHER_FILE,
         r"Failed to read from zip file|(?:[Ii]nvalid|bad) (?:[Zz]ip|gzip|tar)",
     ),
     *_row(
@@ -133,7 +150,7 @@ ROWS: tuple[Row, ...] = (
         OTHER_FILES,
         rf"[Bb]ecause {PACKAGE}(?:==[^ ]+)? has no wheels? with a matching platform tag",
         rf"ERROR: {PACKAGE}[^ ]* is not a supported wheel on this platform",
-        rf"(?:distribution|wheel|package) `?{PACKAGE}[^`]*`? (?:can't|cannot) be installed.*platform",
+        rf"(?:distribution|wheel|package) `?{PACKAGE}[^`]{{0,200}}`? (?:can't|cannot) be installed.{{0,200}}platform",
         r"not compatible with the current (?:platform|Python)",
     ),
     *_row(
@@ -199,7 +216,7 @@ def diagnosed(words: Sequence[str]) -> Found:
     told = words if len(words) <= FIRST_LINES + LAST_LINES else [*words[:FIRST_LINES], *words[-LAST_LINES:]]
     text = "\n".join(line[:LONGEST] for line in told)
     for row in ROWS:
-        match = row.pattern.search(text)
+        match = row.search(text)
         if match:
             named = {name: value or "" for name, value in match.groupdict().items()}
             shown = {"package": "it", "missing": "what it asks for", "here": "another", "needed": "another", **named}

@@ -9,7 +9,7 @@ from runyard.errors import InvalidArgument
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 CHANNEL_ADDRESS = re.compile(r"(https?|file)://[A-Za-z0-9_.~:/@%+-]+")
 PACKAGE = re.compile(
-    r"(?:(?P<channel>[^\s=<>!~|,]+)::)?(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)(?P<version>[A-Za-z0-9._+*!=<>~|, -]*)"
+    r"(?:(?P<channel>[^\s=<>!~|,]+)::)?(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*+)(?P<version>[A-Za-z0-9._+*!=<>~|, -]*+)"
 )
 CLAUSE = re.compile(r"(==|!=|<=|>=|~=|=|<|>)?([A-Za-z0-9._+!-]*\*?)")
 PINNED = re.compile(r"(={1,2})([^=,<>|~]+)(=[^=,<>|]*)?")

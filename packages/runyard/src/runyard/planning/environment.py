@@ -23,7 +23,7 @@ has wished for it beside the SDK's default Python."""
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
 BUILT_AGAINST_TORCH = {"torchvision", "torchaudio", "torchtext"}
 MINOR = re.compile(r"3\.[0-9]{1,2}")
-EXTRAS_AND_SPACES = re.compile(r"\[[^\]]*\]|\s")
+EXTRAS_AND_SPACES = re.compile(r"\[[^\[\]]*+\]|\s")
 
 
 def plan_environment(

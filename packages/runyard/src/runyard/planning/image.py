@@ -16,16 +16,19 @@ HUB_ADDRESSES = frozenset({"", DOCKER_HUB, "index.docker.io", "registry-1.docker
 ORIGINALS_OWN = "mcr.microsoft.com/azureml/"
 DEFAULT_DOCKERFILE = "Dockerfile"
 
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}(?<!-))?"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]{{2,39}}\]"
+FROM = re.compile(
+    r"^[^\S\n]*+FROM\s++(?:--\S++\s++)*+(?P<base>\S++)(?:\s++AS\s++(?P<stage>\S++))?+", re.IGNORECASE | re.MULTILINE
+)
+"""The line of a Dockerfile that begins a stage."""
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}+(?<!-))?+"
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*+|\[[0-9a-fA-F:]{{2,39}}\]"
 _ADDRESS = re.compile(rf"(?:{_HOST})(?::[0-9]{{1,5}})?")
-_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_PART = r"[a-z0-9]++(?:(?:\.|_{1,2}|-++)[a-z0-9]++)*+"
 _REFERENCE = re.compile(
-    rf"(?P<name>(?:(?:{_HOST})(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*)"
+    rf"(?P<name>(?:(?:{_HOST})(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*+)"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?"
 )
 _LONGEST_REFERENCE = 512
-_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE | re.MULTILINE)
 _PLATFORM = re.compile(r"[a-z0-9]{1,20}/[a-z0-9]{1,20}(/[a-z0-9]{1,20})?")
 _ARCHITECTURES = {"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 
@@ -76,7 +79,7 @@ def is_forced_build(definition: Mapping[str, Any]) -> bool:
 
 def registries_of(image: ImageSpec) -> set[str]:
     """The registries that building it may ask."""
-    named = {registry_of(reference) for reference in _FROM.findall(image.dockerfile)}
+    named = {registry_of(found["base"]) for found in FROM.finditer(image.dockerfile)}
     return {image.registry, *named}
 
 
@@ -139,7 +142,7 @@ def check_dockerfile(text: str) -> str:
         )
     if "\0" in text:
         raise InvalidArgument("base_dockerfile holds a NUL.", hint="Give the text of a Dockerfile.")
-    if not _FROM.search(text):
+    if not FROM.search(text):
         raise InvalidArgument(
             f"base_dockerfile has no FROM: {shown(text)}.",
             hint="Give the text of a Dockerfile, or the path of one that is there.",

@@ -25,16 +25,19 @@ AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "azureml-interpret": {"": ("pandas", "scikit-learn")},
     "azureml-opendatasets": {"": ("pandas", "pyarrow")},
 }
-NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?")
-VERSIONS = r"\s*\(?\s*((===|==|!=|<=|>=|~=|<|>)\s*[A-Za-z0-9._+!*-]+\s*,?\s*)*\)?"
-ADDRESS = r"[A-Za-z0-9+.-]+:[^\s;'\"`$\\]+"
+LONGEST_LINE = 16_384
+"""Characters of a requirement; hashes of all files of a large package take several thousand."""
+# Every repeat here is possessive: text can be read in one way only, and refusing it takes no longer than reading it.
+NAME = re.compile(r"\s*+([A-Za-z0-9]++(?:[._-]++[A-Za-z0-9]++)*+)\s*+(?:\[([^\]]*+)\])?+")
+VERSIONS = r"\s*+\(?+\s*+(?:(?:===|==|!=|<=|>=|~=|<|>)\s*+[A-Za-z0-9._+!*-]++\s*+,?+\s*+)*+\)?+"
+ADDRESS = r"[A-Za-z0-9+.-]++:[^\s;'\"`$\\]++"
 MARKER_WORD = (
     r"(?:python_version|python_full_version|os_name|sys_platform|platform_(?:machine|system|release|version|"
     r"python_implementation)|implementation_(?:name|version)|extra|and|or|not|in|===|==|~=|!=|<=|>=|<|>|[()]|"
-    r"'[\w.,<>=!~\s+*-]*'|\"[\w.,<>=!~\s+*-]*\")"
+    r"'[\w.,<>=!~\s+*-]*+'|\"[\w.,<>=!~\s+*-]*+\")"
 )
-MARKER = rf"(\s*;(?:\s*{MARKER_WORD})++)?(\s+--hash[= ][a-z0-9]+:[0-9a-f]+)*"
-REQUIREMENT = re.compile(rf"({NAME.pattern}({VERSIONS}|\s*@\s*{ADDRESS})|{ADDRESS}){MARKER}\s*")
+MARKER = rf"(?:\s*+;(?:\s*+{MARKER_WORD})++)?+(?:\s*+(?<=\s)--hash[= ][a-z0-9]++:[0-9a-f]++)*+"
+REQUIREMENT = re.compile(rf"(?:{NAME.pattern}(?:\s*+@\s*+{ADDRESS}|{VERSIONS})|{ADDRESS}){MARKER}\s*+")
 BRINGS_PYTHON = ("python", "pip", "setuptools", "wheel")
 KEPT_OPTIONS = (
     "--find-links",
@@ -77,12 +80,21 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def check_length(line: str, where: str) -> None:
+    if len(line) > LONGEST_LINE:
+        raise InvalidArgument(
+            f"{where} holds a line of {len(line)} characters, {line[:60]!r}...; at most {LONGEST_LINE} are taken.",
+            hint="Give one requirement an entry.",
+        )
+
+
 def has_version(line: str) -> bool:
     return bool(re.search(r"[=<>~!@]", line.split(";")[0]))
 
 
 def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
+        check_length(line, "pip_packages")
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text:
             continue
@@ -105,6 +117,7 @@ def add_pip(wishes: Wishes, lines: Iterable[str]) -> None:
 
 def add_conda(wishes: Wishes, lines: Iterable[str]) -> None:
     for line in lines:
+        check_length(line, "conda_packages")
         package = parse_conda_line(line)
         if package.name == "python":
             wishes.python = re.sub(r"^[=~<>! ]+", "", package.version.split(",")[0]).removesuffix(".*")
@@ -173,7 +186,7 @@ def _add_option(wishes: Wishes, text: str) -> None:
             f"The pip requirements hold the line {text!r}, which cannot be followed on another machine.",
             hint="List the packages themselves; options that choose an index or a wheel folder are understood.",
         )
-    if option != "--pre" and not re.fullmatch(r"\S+[\s=]\s*\S+", text):
+    if option != "--pre" and not re.fullmatch(r"[^\s=]++[\s=]\s*+\S++", text):
         raise InvalidArgument(
             f"The pip requirements hold the line {text!r}, which is not an option with one value.",
             hint="Write it like '--extra-index-url https://host/simple', one a line.",

@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 STARS = "****"
-_LOGIN = re.compile(r'(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*)://(?P<login>[^\s/"<>]+)@')
+_LOGIN = re.compile(r'(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}+)://(?P<login>[^\s/"<>]+)@')
 _PARAMETER = re.compile(
-    r"(?P<name>[?&](?:[\w.-]*(?:token|secret|passw|api_?-?key|access_?-?key|signature|credential|auth)[\w.-]*"
-    r"|pwd|key|sig)=)(?P<value>[^\s&#\"<>]+)",
+    r"(?P<name>[?&](?:"
+    r"(?=[\w.-]*?(?:token|secret|passw|api_?-?key|access_?-?key|signature|credential|auth))[\w.-]++|pwd|key|sig)=)"
+    r"(?P<value>[^\s&#\"<>]++)",
     re.IGNORECASE,
 )
-_IN_PATH = re.compile(r"(?P<before>://[^\s/]+/t/)(?P<token>[^\s/]+)(?=/)")
-_ADDRESS = re.compile(r'(?P<host>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/"<>]+)[^\s"<>]*')
+_IN_PATH = re.compile(r"(?P<before>://[^\s/]++/t/)(?P<token>[^\s/]++)(?=/)")
+_ADDRESS = re.compile(r'(?P<host>[a-zA-Z][a-zA-Z0-9+.-]{0,30}+://[^\s/"<>]++)[^\s"<>]*+')
 # The user is the secret then: GitHub's and Gemfury's way.
 _NO_PASSWORDS = ("", "x-oauth-basic")
 

@@ -24,16 +24,16 @@ class PartitionFormat(object):
         self.time_formats = {}
         self._pattern = None
         if text is not None:
-            self._pattern = re.compile(self._expression(text) + r"\Z", re.DOTALL)
+            self._pattern = re.compile(_backwards(self._parts(text)))
 
     def values_of(self, path):
         """{key: str or datetime} of a whole path; None where it is not of this form."""
         if self._pattern is None:
             return {}
-        found = self._pattern.search("/" + path.lstrip("/"))
+        found = self._pattern.match(("/" + path.lstrip("/"))[::-1])
         if found is None:
             return None
-        texts = dict(zip(self.keys, found.groups()))
+        texts = {key: found.group("key%d" % number)[::-1] for number, key in enumerate(self.keys)}
         try:
             return {key: self._value(key, text) for key, text in texts.items()}
         except ValueError:
@@ -72,28 +72,31 @@ class PartitionFormat(object):
         files = [("/" + file["path"], self.values_of(whole_path(file)) or {}) for file in list_files()]
         return _turned(expression, files, set(self.keys))
 
-    def _expression(self, text):
+    def _parts(self, text):
+        """(is_wide, backward expression) of each literal, key and `*`, in order. A wide one takes any text without '/'."""
         if not isinstance(text, str) or not _FIELD.search(text):
             raise UserErrorException("partition_format must name at least one key, as in '/{year}/data.csv'; got "
                                      "%r." % (text,))
-        made, at = "", 0
+        made, at = [], 0
         for field in _FIELD.finditer(text):
-            made += _literal(text[at:field.start()]) + self._field(text, field.group(1), field.group(2))
+            made += _literals(text[at:field.start()]) + [self._field(text, field.group(1), field.group(2))]
             at = field.end()
-        return made + _literal(text[at:])
+        return made + _literals(text[at:])
 
     def _field(self, text, key, time):
         if key in self.keys:
             raise UserErrorException("partition_format names %r twice: %r." % (key, text))
         self.keys.append(key)
+        name = "?P<key%d>" % (len(self.keys) - 1)
         if time is None:
-            return "([^/]+)"
+            return True, "(" + name + "[^/]+%s)"
         letters = re.findall(r"[A-Za-z]+", time)
         if [letter for letter in letters if letter not in _TIME_PARTS]:
             raise UserErrorException("partition_format takes times written with yyyy, MM, dd, HH, mm and ss; got %r in "
                                      "%r." % (time, text))
         self.time_formats[key] = re.sub(r"[A-Za-z]+", lambda part: _TIME_PARTS[part.group()], time.replace("%", "%%"))
-        return "(" + re.sub(r"[A-Za-z]+", lambda part: r"\d{%d}" % len(part.group()), re.escape(time)) + ")"
+        digits = re.sub(r"[A-Za-z]+", lambda part: r"\d{%d}" % len(part.group()), re.escape(time[::-1]))
+        return False, "(" + name + digits + ")"
 
     def _value(self, key, text):
         if key not in self.time_formats:
@@ -145,5 +148,25 @@ def _any_of(paths):
     return ["or", _any_of(paths[:middle]), _any_of(paths[middle:])]
 
 
-def _literal(text):
-    return "[^/]*".join(re.escape(part) for part in text.split("*"))
+def _literals(text):
+    made = []
+    for part in text.split("*"):
+        made += [(True, "[^/]*%s"), (False, re.escape(part[::-1]))]
+    return made[1:]
+
+
+def _backwards(parts):
+    """The parts as an expression for the path read from its end, in time that grows with the path alone.
+
+    An earlier part takes as much as it can, so a later one ends at the last place where it can: the first from behind,
+    which is taken once and for all.
+    """
+    expression, wide, fixed = "", "", ""
+    for number, (is_wide, text) in enumerate(reversed(parts)):
+        if is_wide:
+            # An atomic group, in words that Python 3.6 knows.
+            expression += "(?=(?P<once{0}>{1}))(?P=once{0})".format(number, wide % "?" + fixed) if wide else fixed
+            wide, fixed = text, ""
+        else:
+            fixed += text
+    return expression + (wide % "" if wide else "") + fixed

@@ -105,8 +105,9 @@ def _unreachable(place: Place, text: str, status: int, code: str) -> Unreachable
 
 
 def _unlistable(place: Place, text: str) -> InvalidArgument:
-    name = re.search(r'Path "(.*?)"(?: contained|: Encountered)', text, re.DOTALL)
-    which = f" {shown(name[1])}" if name else ""
+    rest = text.partition('Path "')[2]
+    ends = [at for mark in ('" contained', '": Encountered') if (at := rest.find(mark)) != -1]
+    which = f" {shown(rest[: min(ends)])}" if ends else ""
     return InvalidArgument(
         f"An object in {place.shown} has the name{which}, which cannot be a path: between its slashes is nothing, '.', "
         "'..' or a control character.",

@@ -26,7 +26,10 @@ LARGEST_PAGE = 64 * 2**20
 ELSEWHERE = "@"
 """Begins the path of what a page of the index links to: its whole address comes next."""
 METADATA = ".metadata"
-_LINK = re.compile(r"""(?P<before><a\s[^>]*?\bhref\s*=\s*)(?P<quote>["'])(?P<link>.*?)(?P=quote)""", re.I | re.S)
+_LINK = re.compile(
+    r"""(?P<before><a\s(?>[^<>]*?\bhref\s*+=\s*+))(?:"(?P<link>[^"]*+)"|'(?P<single>[^']*+)')""",
+    re.I,
+)
 _PASSED_ON = ("Content-Type", "Content-Length", "ETag", "Last-Modified")
 Origin = tuple[str, str, int | None]
 
@@ -100,11 +103,11 @@ class PackageIndex:
 
     def _led_back(self, text: bytes, url: str, own: str) -> str:
         def led_back(found: re.Match[str]) -> str:
-            whole = urlsplit(urljoin(url, html.unescape(found["link"])))
+            whole = urlsplit(urljoin(url, html.unescape(found["link"] or found["single"] or "")))
             bare, name = urlunsplit(whole._replace(fragment="")), whole.path.rpartition("/")[2]
             fragment = f"#{whole.fragment}" if whole.fragment else ""
             link = f"{own}/{ELSEWHERE}/{quote(bare, safe='')}/{quote(unquote(name))}{fragment}"
-            return f"{found['before']}{found['quote']}{html.escape(link)}{found['quote']}"
+            return f'{found["before"]}"{html.escape(link)}"'
 
         return _LINK.sub(led_back, text.decode("utf-8", "surrogateescape"))
 

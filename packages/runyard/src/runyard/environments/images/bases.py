@@ -18,9 +18,8 @@ from runyard.environments.sources import Sources
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
-from runyard.planning.image import registry_of
+from runyard.planning.image import FROM, registry_of
 
-STAGE = re.compile(r"^\s*FROM\s.*\sAS\s+(?P<stage>\S+)", re.I | re.M)
 COPIED_FROM = re.compile(r"--from=(?P<name>[^\s,]+)", re.I)
 
 
@@ -103,7 +102,7 @@ class Bases:
 
 def named_in(dockerfile: str) -> tuple[str, ...]:
     """The images that a Dockerfile starts or copies from."""
-    stages = {found["stage"].lower() for found in STAGE.finditer(dockerfile)}
+    stages = {found["stage"].lower() for found in FROM.finditer(dockerfile) if found["stage"]}
     copied = (found["name"] for found in COPIED_FROM.finditer(dockerfile))
     others = (name for name in copied if not name.isdigit() and name.lower() not in stages)
     return tuple(dict.fromkeys((*bases_of(dockerfile), *others)))

@@ -9,7 +9,9 @@ from runyard.model.plan import LaunchPlan
 _BY_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+)")
 _BY_EXIT_CODE = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")
 _BY_ABORT = re.compile(r"MPI_ABORT was invoked on rank (\d+) in communicator (\S+)\s+with errorcode (-?\d+)")
-_NOT_STARTED = re.compile(r"Executable: (.+)\s+Node: (\S+)\s+while attempting to start process rank (\d+)")
+_NOT_STARTED = re.compile(
+    r"^[^\S\n]*+Executable: ([^\n]++)\s++Node: (\S++)\s++while attempting to start process rank (\d+)", re.MULTILINE
+)
 _LOST_DAEMON = re.compile(r"Remote daemon: \S+ on node (\S+)")
 _NO_DAEMON = re.compile(r"^Runyard: node (\S+) did not start its MPI daemon: (.*)$", re.MULTILINE)
 _NO_START = "ORTE was unable to reliably start one or more daemons"

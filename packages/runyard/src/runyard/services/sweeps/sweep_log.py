@@ -10,7 +10,7 @@ from runyard.ports.clock import Clock
 SWEEP_LOG = "azureml-logs/hyperdrive.txt"
 _LONGEST = 2_000
 _MARKS = re.compile(r"<(?=(START|END)>)")
-_TOLD = re.compile(r"\[(\w+)\]\[INFO\](\S+) (\w+)")
+_TOLD = re.compile(r"\[(\w++)\]\[INFO\](\S{1,300}+) (\w++)")
 _LOCKS = 16
 
 
