@@ -3,9 +3,10 @@
 import time
 from pathlib import Path
 
+from runyard.environments.durable import locked_if_free
 from runyard.errors import RunyardError
 from runyard.node.line_socket import ask_socket
-from runyard.serving.names import GATEWAY_SOCKET
+from runyard.serving.names import GATEWAY_LOCK, GATEWAY_SOCKET
 
 END_SECONDS = 30.0
 LOOK_AGAIN_SECONDS = 0.05
@@ -15,11 +16,11 @@ def stop_web_services(home: Path) -> int:
     """End the gateway with all workers; how many web services no longer answer. They come back with the service.
 
     Stop the service first: it would start the gateway again."""
-    stopped, ends_at = _answering(home), time.monotonic() + END_SECONDS
-    if stopped is None:
-        return 0
-    while _answering(home, op="exit") is not None:
-        if time.monotonic() > ends_at:
+    began, stopped = time.monotonic(), 0
+    while _is_watched(home):
+        stopped = max(stopped, _answering(home) or 0)
+        _answering(home, op="exit")
+        if time.monotonic() - began > END_SECONDS:
             raise RunyardError("The gateway of web services does not end.", hint=f"See {home}/gateway.log.")
         time.sleep(LOOK_AGAIN_SECONDS)
     return stopped
@@ -28,6 +29,14 @@ def stop_web_services(home: Path) -> int:
 def answering_services(home: Path) -> int:
     """How many web services this home's gateway looks after."""
     return _answering(home) or 0
+
+
+def _is_watched(home: Path) -> bool:
+    """Whether a gateway is there, or one that was killed is being started again."""
+    if not (home / GATEWAY_LOCK).exists():
+        return False
+    with locked_if_free(home / GATEWAY_LOCK) as is_free:
+        return not is_free
 
 
 def _answering(home: Path, op: str = "status") -> int | None:

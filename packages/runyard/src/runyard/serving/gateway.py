@@ -31,6 +31,8 @@ from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, 
 from runyard.serving.record_json import to_json
 from runyard.serving.version import gateway_version
 from runyard.serving.watch import Watch
+from runyard.serving.watcher import watch
+from runyard.serving.workers.tree import kill_service_trees
 from runyard.umask import keep_files_private
 
 _IDLE_SECONDS = 5.0
@@ -42,23 +44,31 @@ log = logging.getLogger("runyard.serving.gateway")
 
 
 def main(home: Path, ready_fd: int | None) -> int:
-    """Serve until asked to leave, or until there has been nothing to serve for some seconds."""
+    """Serve until asked to leave, or until there has been nothing to serve for some seconds. A gateway that is killed
+    meanwhile is started again by this process, its parent."""
     keep_files_private()
     lock = os.open(home / GATEWAY_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_GATEWAY
-    configure_logging("gateway", home)
-    take_all()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(Gateway(home, ready_fd).serve())
-    return 0
+    version = gateway_version()  # of the code that is loaded here, whatever is installed when another one is forked
+
+    def serve(ready_fd: int | None) -> int:
+        configure_logging("gateway", home)
+        take_all()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(Gateway(home, version, ready_fd).serve())
+        return 0
+
+    gc.collect()
+    gc.freeze()
+    return watch(serve, ready_fd, is_wanted=lambda: (home / GATEWAY_LOCK).exists())
 
 
 class Gateway:
-    def __init__(self, home: Path, ready_fd: int | None = None) -> None:
-        self._home, self._ready_fd, self._version = home, ready_fd, gateway_version()
+    def __init__(self, home: Path, version: str, ready_fd: int | None = None) -> None:
+        self._home, self._ready_fd, self._version = home, ready_fd, version
         self._services: dict[str, HostedService | HostedEndpoint] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -184,6 +194,8 @@ class Gateway:
                 del self._services[folder.id]
                 log.info("Web service %s is removed.", folder.id)
             else:
+                # Processes that an earlier gateway's workers left are known by the folder's name alone.
+                await asyncio.to_thread(kill_service_trees, self._home, folder.id)
                 await asyncio.to_thread(folder.delete)
         self._turns.pop(folder.id, None)
 
