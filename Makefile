@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-servers engines images seeds bench frameworks faults campaign ci-setup clean
+.PHONY: help demo test check test-servers engines images seeds bench frameworks faults campaign soak ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -71,6 +71,10 @@ campaign: $(VENV)/.dev ## random kills, stops of 60 s and a full disk, compared 
 	    disk) options="--kills $$(( $(KILLS) / 2 )) --stops 0 --full-disk 5";; \
 	  esac; $(RUN) -m tests.campaign $$options --ledger $(LEDGER) || failed=1; \
 	done; $(RUN) -m tests.campaign --sum --ledger $(LEDGER); exit $$failed
+
+MINUTES ?= 30
+soak: $(VENV)/.dev ## mixed work for MINUTES=30: memory, descriptors, threads, database and disk as a table
+	@$(RUN) -m tests.campaign.soak --minutes $(MINUTES)
 
 ci-setup: ## system packages by name; needs root only when one is missing
 	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
