@@ -14,6 +14,7 @@ RunyardError                internal           500
 ├── NotYet                  not_yet            501
 ├── StorageFull             storage_full       507
 ├── SchemaTooNew            schema_too_new     500
+├── StandingBy              standing_by        503
 ├── EnvironmentFailed       environment_failed 422
 ├── BlobDamaged             blob_damaged       422
 ├── DataFailed              data_failed        422
@@ -106,6 +107,12 @@ class StorageFull(RunyardError):
 
 class SchemaTooNew(RunyardError):
     code, status = "schema_too_new", 500
+
+
+class StandingBy(RunyardError):
+    """Another service holds the database's lease, so this one writes nothing."""
+
+    code, status = "standing_by", 503
 
 
 class EnvironmentFailed(RunyardError):

@@ -1,6 +1,7 @@
 """What services and controller both stand on: stores, files, tokens and the clock of one home."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,6 +19,7 @@ from runyard.services.notifier import Notifier
 from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
 from runyard.services.tokens import Tokens
 from runyard.settings import Settings
+from runyard.stores.database import Database
 from runyard.stores.sql import Stores, open_stores
 
 
@@ -45,13 +47,16 @@ class Foundation:
     gpus: tuple[Gpu, ...]
 
 
-def lay_foundation(settings: Settings, owner_token: str) -> Foundation:
-    """Opens the database, which brings its tables up to date. Raises SchemaTooNew, and Conflict where a home has files
-    of runs and no database."""
+def lay_foundation(
+    settings: Settings, owner_token: str, hold: Callable[[Database], None] = lambda database: None
+) -> Foundation:
+    """Opens the database, which brings its tables up to date, and calls `hold` before anything is written. Raises
+    SchemaTooNew, and Conflict where a home has files of runs and no database."""
     home, notifier = settings.home, Notifier()
     if not settings.database_url and not (home / "runyard.db").exists():
         require_no_content(home)  # before opening would make the file
     stores = open_stores(settings.store_url, copies=home, check_new=lambda: require_no_content(home))
+    hold(stores.database)
     fence = AttemptFence(stores.runs)
     return Foundation(
         settings=settings,

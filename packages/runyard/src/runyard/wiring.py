@@ -17,6 +17,7 @@ from runyard.environments.making import prune
 from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services
+from runyard.lifecycle.discovery import host_name
 from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
 from runyard.ports.controller import RunMover
@@ -61,6 +62,7 @@ from runyard.services.web_services.model_lineage import ModelLineages
 from runyard.services.workspaces import Workspaces
 from runyard.serving.host import LocalServiceHost
 from runyard.settings import Settings
+from runyard.stores.database import Database
 from runyard.transfers import BlockCache, cache_limit
 from runyard.wiring_environments import EnvironmentServices, build_environments
 from runyard.wiring_sweeps import Sweeping, build_sweeping
@@ -78,17 +80,27 @@ class Platform:
     foundation: Foundation
     sites: KnownSites
 
-    def close(self) -> None:
+    def close(self, release: Callable[[], None] = lambda: None) -> None:
+        """`release` is called once nothing is written any more, while the database is open."""
         self.services.service_keeper.stop()
         self.controller.stop()
         self.sites.close()
         self.app.state.access_log.close()
+        release()
         self.foundation.stores.close()
 
 
-def build(settings: Settings, owner_token: str, *, base_url: str, stop: Callable[[], None]) -> Platform:
-    """`base_url` is where the service will be reached; `stop` ends it and returns at once."""
-    base = lay_foundation(settings, owner_token)
+def build(
+    settings: Settings,
+    owner_token: str,
+    *,
+    base_url: str,
+    stop: Callable[[], None],
+    hold: Callable[[Database], None] = lambda database: None,
+) -> Platform:
+    """`base_url` is where the service will be reached; `stop` ends it and returns at once; `hold` returns once this
+    process may write to the database."""
+    base = lay_foundation(settings, owner_token, hold)
     sites = build_sites(
         settings,
         settings.home,
@@ -133,6 +145,7 @@ def build_controller(
         forget_built=environments.forget,
         knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
         gpus=base.gpus,
+        launched_from=f"{host_name()}:{home}",
         outputs=outputs,
     )
     journals = Journals(base.runs, base.stores.metrics, base.clock, most_names=base.settings.max_metric_names)

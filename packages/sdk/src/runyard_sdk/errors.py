@@ -73,6 +73,12 @@ class BlobDamaged(RunyardError):
     code, status = "blob_damaged", 422
 
 
+class StandingBy(RunyardError):
+    """Another service holds the database: this one answers no requests until that one ends."""
+
+    code, status = "standing_by", 503
+
+
 class EnvironmentFailed(RunyardError):
     code, status = "environment_failed", 422
 

@@ -106,10 +106,13 @@ def serve(
 
 
 def _show(service: dict[str, Any], output: Format) -> None:
-    facts = {name: service[name] for name in ("url", "reached_at", "pid", "version", "kept") if name in service}
+    shown = ("url", "reached_at", "pid", "version", "kept", "stands_by")
+    facts = {name: service[name] for name in shown if name in service}
     if output is Format.JSON:
         print_json({"running": True, **facts, "home": str(home())})
         return
     stays = "until `runyard down`" if facts.pop("kept", False) else "until idle for 30 minutes"
+    if holder := facts.pop("stands_by", None):
+        facts["stands by"] = f"{holder} holds the database"
     named = {name.replace("_", " "): str(value) for name, value in facts.items()}
     print_fields({**named, "home": str(home()), "stays": stays})

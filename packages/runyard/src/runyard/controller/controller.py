@@ -55,7 +55,9 @@ class Controller:
         gathered = Parts(parts, logs, self._stopping, clock)
         self._reports = Reports(runs, logs, around.places, gathered, GangOutputs(around.outputs), clock)
         launching = Launching(around)
-        self._starting = Starting(runs, around.places, launching, self._stopping, clock, self._fail, self.wake)
+        self._starting = Starting(
+            runs, around.places, launching, self._stopping, clock, self._fail, self.wake, around.launched_from
+        )
         mover = ChildMover(self._advance_all, self.cancel, self.wake)
         self._sweeps = Sweeps(runs, logs, clock, sweeping, mover)
         self._queues = Queues(
@@ -66,7 +68,9 @@ class Controller:
             self._failing,
             self._sweeps.let_children_start,
         )
-        self._recovery = Recovery(runs, around.places, gathered, self._starting, self._reports, self.advance)
+        self._recovery = Recovery(
+            runs, around.places, gathered, self._starting, self._reports, self.advance, around.launched_from
+        )
         self._woken: queue.SimpleQueue[RunId | QueueName | None] = queue.SimpleQueue()
         self._is_stopping = False
         self._thread = threading.Thread(target=self._work, name="controller", daemon=True)

@@ -54,6 +54,8 @@ class Surroundings:
     image_of: Callable[[BuiltEnvironment], Mapping[str, Any] | None] = lambda built: None
     """What is known of the container image that it lies in."""
     gpus: tuple[Gpu, ...] = ()
+    launched_from: str | None = None
+    """This service, as runs that it starts name it."""
     outputs: CompletesOutputs | None = None
     """Where datasets are made of what runs on several nodes wrote."""
 

@@ -13,6 +13,7 @@ from runyard.ports.stores import RunStore
 from runyard.services.places import Places
 
 _S = RunStatus
+_ELSEWHERE = "Goes on, and is looked after again once the database is held by the service of"
 _LEFT_ALONE = "nobody looks after it any more, and starting a new supervisor for it did not help"
 
 
@@ -27,22 +28,35 @@ class Recovery:
         starting: Starting,
         reports: Reports,
         advance: Callable[[RunId], None],
+        launched_from: str | None = None,
     ) -> None:
         self._runs, self._places, self._parts, self._starting = runs, places, parts, starting
-        self._reports, self._advance = reports, advance
+        self._reports, self._advance, self._launched_from = reports, advance, launched_from
         self._watch = Watch(places)
         self._told: dict[str, str] = {}
 
     def look(self, unfinished: Sequence[RunRecord]) -> bool:
         """Whether a run has ended, or waits to be started again, by it."""
-        seen = self._watch.look(unfinished)
-        self._tell(unfinished, seen.unreachable)
+        elsewhere: dict[str, str] = {
+            run.id: f"{_ELSEWHERE} {run.launched_from}." for run in unfinished if self._is_elsewhere(run)
+        }
+        seen = self._watch.look([run for run in unfinished if run.id not in elsewhere])
+        self._tell(unfinished, {**seen.unreachable, **elsewhere})
         is_news = False
         for sighting in seen.found:
             with contextlib.suppress(Conflict, NotFound, EngineError):
                 now = self._carry_on(sighting)
                 is_news |= now.status.is_terminal or now.status is _S.QUEUED
         return is_news
+
+    def _is_elsewhere(self, run: RunRecord) -> bool:
+        """Whether its processes belong to another home, whose service was here before: only that one can see them."""
+        if not run.ticket or run.launched_from in (None, self._launched_from):
+            return False
+        try:
+            return self._places.site_of(run).engine.capabilities.shares_files
+        except EngineError:
+            return False
 
     def _carry_on(self, lost: Sighting) -> RunRecord:
         run = self._runs.get(lost.run.id)
@@ -79,6 +93,6 @@ class Recovery:
             if why is not None and run.message != why:
                 self._told[run.id] = why
                 self._runs.update(run.id, message=why)
-            elif why is None and self._told.pop(run.id, None) == run.message:
+            elif why is None and (self._told.pop(run.id, None) == run.message or run.message.startswith(_ELSEWHERE)):
                 self._runs.update(run.id, message="")
         self._told = {run.id: self._told[run.id] for run in unfinished if run.id in self._told}

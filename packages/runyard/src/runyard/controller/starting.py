@@ -35,9 +35,11 @@ class Starting:
         clock: Clock,
         fail: Fail,
         wake: Callable[[RunId], None],
+        launched_from: str | None = None,
     ) -> None:
         self._runs, self._places, self._launching = runs, places, launching
         self._stopping, self._clock, self._fail, self._wake = stopping, clock, fail, wake
+        self._launched_from = launched_from
         self._prepared: dict[str, str] = {}
         self._herd = Herd(runs)
 
@@ -56,7 +58,7 @@ class Starting:
     def prepare_elsewhere(self, run: RunRecord) -> RunRecord:
         """The node that built the environment is gone. Nothing of the run has begun, so another may do it."""
         number = run.attempt + 1
-        return self.prepare(self._runs.update(run.id, attempt=number, ticket=attempt_id(run.id, number)))
+        return self.prepare(self._runs.update(run.id, **self._attempt(run, number)))
 
     def note_prepared(self, attempt: str, key: str) -> None:
         """A node has told that the environment stands, and its key: nobody needs to look for it again."""
@@ -88,9 +90,7 @@ class Starting:
     def start(self, run: RunRecord, gang: Gang) -> RunRecord:
         number = run.attempt + 1
         names = tuple(node.name for node in gang.nodes)
-        run = self._runs.move(
-            run, _S.STARTING, attempt=number, ticket=attempt_id(run.id, number), nodes=names, message="Starting."
-        )
+        run = self._runs.move(run, _S.STARTING, **self._attempt(run, number), nodes=names, message="Starting.")
         return self._launch(run, gang)
 
     def start_again(self, run: RunRecord) -> RunRecord:
@@ -107,8 +107,11 @@ class Starting:
         if builder is not None:
             return self._preparing(run, message=f"Waiting for run {builder}, which builds the same environment.")
         number = run.attempt + 1
-        ticket = attempt_id(run.id, number)
-        return self.prepare(self._preparing(run, attempt=number, ticket=ticket, message="Preparing the environment."))
+        attempt = self._attempt(run, number)
+        return self.prepare(self._preparing(run, **attempt, message="Preparing the environment."))
+
+    def _attempt(self, run: RunRecord, number: int) -> dict[str, Any]:
+        return {"attempt": number, "ticket": attempt_id(run.id, number), "launched_from": self._launched_from}
 
     def _preparing(self, run: RunRecord, **changes: Any) -> RunRecord:
         if run.status is not _S.PREPARING:

@@ -182,6 +182,7 @@ def _end_runs_of_original(platform: "Platform", settings: Settings) -> None:
 def _serve_alone(settings: Settings, keep: bool) -> None:
     # These take most of a cold start, and a starter that finds the lock taken needs none of them.
     from runyard.http.server import HttpServer, listen
+    from runyard.lifecycle.holding import Holding, Stopped
     from runyard.lifecycle.reach import opened_to_others
     from runyard.node.data.mount_points import sweep_left
     from runyard.services.secrets import private_file
@@ -194,7 +195,6 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     port = socket.getsockname()[1]
     url = f"http://{_name_for_clients(settings.host)}:{port}"
     server = HttpServer(socket, idle_seconds=None if keep else settings.idle_seconds, outside=outside)
-    platform = build(settings, token, base_url=url, stop=server.stop)
     facts = {
         "url": url,
         "token": token,
@@ -210,6 +210,14 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         "kept": keep,
         **({"reached_at": settings.node_url} if settings.node_url else {}),
     }
+
+    holding = Holding(home, facts, socket, server.stop)
+    try:
+        platform = build(settings, token, base_url=url, stop=server.stop, hold=holding.hold)
+    except Stopped:
+        log.info("The service of %s stops. It stood by.", home)
+        remove_facts(home, os.getpid())
+        return
 
     def keep_running() -> None:
         server.keep()
@@ -235,7 +243,8 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     finally:
         log.info("The service of %s stops. Runs go on.", home)
         remove_facts(home, os.getpid())
-        platform.close()
+        platform.close(holding.release)
+    holding.require()
 
 
 def _tell_start(home: Path, facts: Facts) -> None:

@@ -86,6 +86,8 @@ class RunRecord:
     dropped_points: int = 0
     environment_lock: str = ""
     exit_facts: Mapping[str, Any] | None = None
+    launched_from: str | None = None
+    """The service that started the present attempt, as HOST:HOME: on its machine it alone can look after it."""
     sequence: int = 0
     """Grows with each run stored; a listing goes on below it."""
 

@@ -1,6 +1,7 @@
 import fcntl
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -13,13 +14,33 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from runyard.errors import InvalidArgument, RunyardError, StorageFull
+from runyard.errors import InvalidArgument, RunyardError, StandingBy, StorageFull
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 _BUSY_SECONDS = 30
 _POOL: dict[str, Any] = {"pool_size": 20, "max_overflow": 40}
+
+
+class Fence:
+    """Lets a write through only while the database's lease has the epoch that this process holds; see lease.py."""
+
+    def __init__(self) -> None:
+        self.epoch: int | None = None
+        """None where this process needs no lease: tools and tests."""
+        self.on_lost: Callable[[], None] = lambda: None
+
+    def check(self, connection: Connection) -> None:
+        """In the transaction of the write. Raises StandingBy, after `on_lost`, where another service holds the lease.
+
+        On PostgreSQL the row stays locked until the end, so nobody takes the lease over in between.
+        """
+        lock = "" if connection.dialect.name == "sqlite" else " FOR KEY SHARE"
+        found = connection.exec_driver_sql(f"SELECT epoch FROM service_lease WHERE key = 1{lock}").scalar()
+        if found != self.epoch:
+            self.on_lost()
+            raise StandingBy("Another service has taken the database over; this one writes nothing and steps down.")
 
 
 @dataclass(frozen=True)
@@ -34,6 +55,9 @@ class Database:
     now: Callable[[], datetime]
     insert: Callable[[Table], "sqlite.Insert | postgresql.Insert"]
     """An insert that also has the dialect's `on_conflict_*` methods."""
+    fence: Fence = field(default_factory=Fence)
+    session: str = ""
+    """What the server calls our connections, so that whoever takes the lease over can end them; "" on SQLite."""
     # Threads of this process queue here instead of in SQLite, whose waiters poll with growing pauses.
     _turn: AbstractContextManager[Any] = field(default_factory=threading.RLock)
 
@@ -45,6 +69,8 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         with self._turn, _clear_errors(), self.engine.execution_options(writes=True).begin() as connection:
+            if self.fence.epoch is not None:
+                self.fence.check(connection)
             yield connection
 
     @contextmanager
@@ -98,12 +124,13 @@ def _open_postgres(url: URL, now: Callable[[], datetime]) -> Database:
     from sqlalchemy.dialects import postgresql  # a tenth of the start-up time, for those who use it
 
     try:
-        engine = create_engine(url, **_POOL, pool_pre_ping=True)
+        session = f"runyard-{uuid.uuid4().hex}"
+        engine = create_engine(url, **_POOL, pool_pre_ping=True, connect_args={"application_name": session})
     except ModuleNotFoundError as error:
         raise InvalidArgument(
             "A PostgreSQL database needs the package 'psycopg'.", hint="Run: pip install 'runyard[postgres]'"
         ) from error
-    return Database(engine, now, postgresql.insert, nullcontext())
+    return Database(engine, now, postgresql.insert, session=session, _turn=nullcontext())
 
 
 def _unknown_url(url: str) -> InvalidArgument:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from runyard.stores.column_types import JsonText, ShownJsonText, StorableText, UtcTime
 
-HEAD = "0004"
+HEAD = "0005"
 
 metadata = MetaData()
 # SQLite numbers rows by itself only where the key is exactly INTEGER.
@@ -92,6 +92,7 @@ runs = Table(
     Column("nodes", JsonText, nullable=False),
     Column("dropped_points", BigInteger, nullable=False),
     Column("exit_facts", JsonText),
+    Column("launched_from", StorableText),
 )
 _TOP = runs.c.parent_id.is_(None)
 _OPEN = runs.c.finished == false()
@@ -290,6 +291,16 @@ trials = Table(
     Column("stop", JsonText),
     sqlite_with_rowid=False,
     comment="What sweeps have sampled, and why a policy stopped it.",
+)
+
+service_lease = Table(
+    "service_lease",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("holder", JsonText),
+    Column("expires_at", UtcTime),
+    comment="Which service writes to this database; one row. See lease.py.",
 )
 
 schema_version = Table("alembic_version", MetaData(), Column("version_num", StorableText, primary_key=True))

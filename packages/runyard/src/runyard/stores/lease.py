@@ -1,0 +1,144 @@
+"""The lease of a database: one row that says which service writes to it.
+
+Taking it over raises the epoch. Every write of a service compares the epoch in its own transaction (`Fence`), so one
+that was stopped and comes back after another took over can write nothing. On PostgreSQL the lease expires by the
+server's clock unless it is renewed. On SQLite, which one machine alone uses, it is held for as long as its process
+lives, and costs no renewals.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from runyard.stores.column_types import AnyRow
+from runyard.stores.database import Database
+from runyard.stores.schema import service_lease
+
+LEASE_SECONDS = 10.0
+_LONGEST_WAIT_MS = 2000
+_KEY = service_lease.c.key == 1
+_NOW = text("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) AS now").columns(
+    now=service_lease.c.expires_at.type
+)
+_END_SESSIONS = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE application_name = :session AND pid <> pg_backend_pid()"
+)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease: the process, its home and the address where it answers."""
+
+    host: str
+    boot: str
+    pid: int
+    home: str
+    address: str
+    lock: str
+    """Identity of the home's lock file, which is held while a service of that home lives."""
+    started: str
+    """When the process began, in the kernel's count: another that gets its number later has another one."""
+    pid_space: str
+    """The namespace that `pid` counts in."""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, home {self.home}, at {self.address}"
+
+
+class ServiceLease:
+    """The lease as one process sees it. `is_dead` tells whether a holder is known to be gone."""
+
+    def __init__(self, database: Database, holder: Holder, is_dead: Callable[[Holder], bool]) -> None:
+        self._database, self._holder, self._is_dead = database, holder, is_dead
+        self._renewing: Connection | None = None
+
+    def take(self) -> Holder | None:
+        """Hold the lease from now on; the other holder where it is not free. Writes pass the fence afterwards."""
+        if not self._database.is_sqlite:
+            with self._database.read() as connection:
+                found = self._row(connection)
+                if found is not None and not self._is_free(connection, found):
+                    return _holder(found)
+                self._end_sessions(connection, found)
+        with self._database.unchecked_write() as connection:
+            return self._take(connection)
+
+    def renew(self) -> bool:
+        """Hold it for another LEASE_SECONDS; False where another service has taken it over. Raises DBAPIError.
+
+        It has a connection of its own, so that it waits for no request. Call it from one thread.
+        """
+        if self._database.is_sqlite:
+            return True
+        connection = self._renewing = self._renewing or self._database.engine.connect()
+        renewed = update(service_lease).where(_KEY, service_lease.c.epoch == self._database.fence.epoch)
+        try:
+            found = connection.execute(renewed.values(expires_at=self._expiry(connection)))
+            connection.commit()
+        except DBAPIError:
+            self._renewing = None
+            connection.invalidate()
+            connection.close()
+            raise
+        return found.rowcount == 1
+
+    def release(self) -> None:
+        """Let another service take it at once. Quiet where it is not ours any more."""
+        ours = update(service_lease).where(_KEY, service_lease.c.epoch == self._database.fence.epoch)
+        with self._database.unchecked_write() as connection:
+            connection.execute(ours.values(holder=None, expires_at=None))
+
+    def holder(self) -> Holder | None:
+        """Who holds it now, by what is stored."""
+        with self._database.read() as connection:
+            found = self._row(connection)
+            return None if found is None else _holder(found)
+
+    def _take(self, connection: Connection) -> Holder | None:
+        if not self._database.is_sqlite:
+            connection.execute(text(f"SET LOCAL lock_timeout = {_LONGEST_WAIT_MS}"))
+        first = {"key": 1, "epoch": 0, "holder": None, "expires_at": None}
+        connection.execute(self._database.insert(service_lease).values(first).on_conflict_do_nothing())
+        found = connection.execute(select(service_lease).where(_KEY).with_for_update()).one()
+        if not self._is_free(connection, found):
+            return _holder(found)
+        taken = {"epoch": found.epoch + 1, "holder": self._facts(), "expires_at": self._expiry(connection)}
+        connection.execute(update(service_lease).where(_KEY).values(taken))
+        self._database.fence.epoch = found.epoch + 1
+        return None
+
+    def _row(self, connection: Connection) -> AnyRow | None:
+        return connection.execute(select(service_lease).where(_KEY)).first()
+
+    def _is_free(self, connection: Connection, found: AnyRow) -> bool:
+        holder = _holder(found)
+        if holder is None or self._is_dead(holder):
+            return True
+        return found.expires_at is not None and connection.execute(_NOW).scalar_one() >= found.expires_at
+
+    def _expiry(self, connection: Connection) -> Any:
+        """None on SQLite."""
+        if self._database.is_sqlite:
+            return None
+        return connection.execute(_NOW).scalar_one() + timedelta(seconds=LEASE_SECONDS)
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {**vars(self._holder), "session": self._database.session}
+
+    def _end_sessions(self, connection: Connection, found: AnyRow | None) -> None:
+        """A holder that was stopped in the middle of a write keeps its locks for as long as it is stopped."""
+        session = (found.holder or {}).get("session") if found is not None else None
+        if session:
+            with suppress(DBAPIError):  # a role that may not: what the holder has locked is waited for
+                connection.execute(_END_SESSIONS, {"session": session})
+
+
+def _holder(found: AnyRow) -> Holder | None:
+    facts = found.holder
+    return None if facts is None else Holder(**{name: facts[name] for name in Holder.__dataclass_fields__})
