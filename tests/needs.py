@@ -24,6 +24,7 @@ from runyard.node.network import why_no_private_network
 from tests.mounting.children import NOBODY, ended_well
 
 WAITS_FOR = "needs "
+SYSTEM_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def _may_unshare(user: int) -> bool:
 
 NEEDS = {
     "git": Need("git", "apt-get install git", on_path("git")),
+    "nginx": Need("nginx", "apt-get install nginx-light", lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None),
     "mpi": Need("Open MPI", "apt-get install openmpi-bin", on_path("mpirun", "orted")),
     "compiler": Need("a C++ compiler and Python's headers", "apt-get install g++ python3-dev", _can_compile),
     "fusermount3": Need("fusermount3", "apt-get install fuse3", on_path("fusermount3")),

@@ -1,5 +1,6 @@
 """What an operator may set. Read when the service starts, from variables that begin with RUNYARD_."""
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,8 @@ class Settings:
     allowed_hosts: frozenset[str] = LOOPBACK_NAMES
     public_url: str = ""
     """Address of the run pages, and of the service for other machines, when it is not the one listened on."""
+    trusted_proxies: frozenset[str] = frozenset()
+    """Addresses of proxies whose word counts on where a request comes from."""
     listen: Listen | None = None
     """Where others than this machine reach it, beside `host` and `port`."""
     allows_plain: bool = False
@@ -82,7 +85,13 @@ class Settings:
     @property
     def is_loopback(self) -> bool:
         """Whether nobody but users of this machine can reach the service."""
-        return is_loopback(self.host) and (self.listen is None or is_loopback(self.listen.host))
+        is_near = is_loopback(self.host) and (self.listen is None or is_loopback(self.listen.host))
+        return is_near and not self.is_behind_proxy
+
+    @property
+    def is_behind_proxy(self) -> bool:
+        """Whether requests of other machines come in by an address of this one: it has a public name."""
+        return bool(self.public_url) and not is_loopback(urlsplit(self.public_url).hostname or "")
 
 
 def home_folder(variables: Mapping[str, str] = os.environ) -> Path:
@@ -93,13 +102,16 @@ def home_folder(variables: Mapping[str, str] = os.environ) -> Path:
 def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None = None) -> Settings:
     """Raises InvalidArgument naming the variable whose value cannot be used."""
     hosts = variables.get("RUNYARD_ALLOWED_HOSTS", "")
+    public_url = _web_address(variables, "RUNYARD_PUBLIC_URL")
+    hosts = f"{hosts},{urlsplit(public_url).hostname or ''}"
     found = Settings(
         home=home or home_folder(variables),
         database_url=variables.get("RUNYARD_DATABASE_URL", ""),
         host=variables.get("RUNYARD_HOST", "127.0.0.1"),
         port=int(_number(variables, "RUNYARD_PORT", 0)),
         allowed_hosts=LOOPBACK_NAMES | {host.strip().lower() for host in hosts.split(",") if host.strip()},
-        public_url=_web_address(variables, "RUNYARD_PUBLIC_URL"),
+        public_url=public_url,
+        trusted_proxies=_addresses(variables, "RUNYARD_TRUSTED_PROXIES"),
         listen=listen_settings(variables),
         allows_plain=allows_plain(variables),
         ca_file=_file(variables, "RUNYARD_CA"),
@@ -156,6 +168,21 @@ def _web_address(variables: Mapping[str, str], name: str) -> str:
     if text and not (is_right and not parts.query and not parts.fragment):
         raise InvalidArgument(f"{name} is {text!r}, which is no address.", hint="Set it as in https://train.example.")
     return text
+
+
+def _addresses(variables: Mapping[str, str], name: str) -> frozenset[str]:
+    found = set()
+    for text in variables.get(name, "").split(","):
+        if not text.strip():
+            continue
+        try:
+            found.add(str(ipaddress.ip_address(text.strip())))
+        except ValueError:
+            raise InvalidArgument(
+                f"{name} names {text.strip()!r}, which is no address.",
+                hint="Set it as in 127.0.0.1,10.0.0.2.",
+            ) from None
+    return frozenset(found)
 
 
 def _file(variables: Mapping[str, str], name: str) -> Path | None:

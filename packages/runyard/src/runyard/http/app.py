@@ -11,6 +11,7 @@ from runyard.http import failures
 from runyard.http.access_log import AccessLog, RequestIds
 from runyard.http.auth import identify
 from runyard.http.context import Services
+from runyard.http.forwarded import ForwardedRequests
 from runyard.http.records import RunWire
 from runyard.http.routes import (
     assets,
@@ -96,6 +97,7 @@ def build_app(
     _add_routes(app, page.router)
     failures.install(app)
     app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
+    app.add_middleware(ForwardedRequests, proxies=settings.trusted_proxies)
     app.state.access_log = AccessLog(
         open_log(settings.home, "access", "access"), errors_only=settings.log_level in ("warning", "error")
     )

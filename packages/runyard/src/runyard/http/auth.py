@@ -11,8 +11,11 @@ from runyard.model.runs import RunId, RunRecord
 from runyard.services.callers_blobs import ask_for_run
 from runyard.services.children import is_descendant
 from runyard.services.tokens import Caller, Role
+from runyard.settings import Settings
 from runyard.version import WIRE
 
+_OF_PROXIES = frozenset({"x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via"})
+"""Headers that a proxy adds."""
 READS = frozenset({"GET", "HEAD"})
 _ONE_WORKSPACE = f"/api/v{WIRE}/workspaces/{{workspace}}"
 _ONE_DATASTORE = "/workspaces/{workspace}/datastores/{name}"
@@ -70,7 +73,15 @@ def require_living(request: Request) -> None:
 
 def is_from_outside(request: Request) -> bool:
     """Whether the client may be on another machine, so that no path means the same to it and to the service."""
-    return FROM_OUTSIDE in request.scope or not is_loopback(request.client.host if request.client else "")
+    if FROM_OUTSIDE in request.scope or not is_loopback(request.client.host if request.client else ""):
+        return True
+    if not _OF_PROXIES.isdisjoint(request.headers.keys()):
+        return True
+    # A proxy may ask just as a client of this machine does. The supervisors of this machine do not come through it, and
+    # take files from their own attempt's folders alone.
+    settings: Settings = request.app.state.settings
+    is_shared = settings.is_behind_proxy and settings.listen is None
+    return is_shared and request.state.caller.role is not Role.NODE
 
 
 async def same_machine(request: Request) -> None:

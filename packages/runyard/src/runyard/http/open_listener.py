@@ -49,6 +49,8 @@ class OpenListener:
     limits: Limits = Limits()
     is_outside: bool = True
     """Whether other machines come in here."""
+    proxies: frozenset[str] = frozenset()
+    """Addresses that have no share of their own: behind them are many."""
 
     async def start(self, app: ASGIApp, options: dict[str, Any], state: ServerState) -> asyncio.Server:
         """Answer requests by the app, in the running loop. The connections are added to those of `state`."""
@@ -59,7 +61,7 @@ class OpenListener:
         crowd: Counter[str] = Counter()
 
         def protocol() -> asyncio.Protocol:
-            return BoundedHttp(config, state, {}, limits=self.limits, crowd=crowd)
+            return BoundedHttp(config, state, {}, limits=self.limits, crowd=crowd, proxies=self.proxies)
 
         return await asyncio.get_running_loop().create_server(
             protocol,
@@ -84,8 +86,11 @@ class _MarkedApp:
 class BoundedHttp(HttpToolsProtocol):
     """HTTP/1.1 within limits: a connection that breaks one is closed. `crowd` counts connections by address."""
 
-    def __init__(self, *given: Any, limits: Limits, crowd: Counter[str], **more: Any) -> None:
+    def __init__(
+        self, *given: Any, limits: Limits, crowd: Counter[str], proxies: frozenset[str] = frozenset(), **more: Any
+    ) -> None:
         super().__init__(*given, **more)
+        self._proxies = proxies
         self._limits, self._crowd, self._address = limits, crowd, ""
         self._is_in_head, self._head_bytes = True, 0
         self._came, self._was_owing = False, False
@@ -98,7 +103,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._address = self.client[0] if self.client else "?"
         self._crowd[self._address] += 1
         most = self._limits.connections
-        if self._crowd[self._address] > most * self._limits.share or self._crowd.total() > most:
+        share = 1.0 if self._address in self._proxies else self._limits.share
+        if self._crowd[self._address] > most * share or self._crowd.total() > most:
             self._refuse(_TOO_MANY)
             return
         self._await_head()

@@ -46,7 +46,7 @@ def opened_to_others(settings: Settings) -> tuple[Settings, OpenListener | None]
         node_ca=_operators_ca(settings) or (certificate.text if certificate else ""),
         allowed_hosts=settings.allowed_hosts | _names(bound, certificate, url),
     )
-    return found, OpenListener(opened, context, limits_here())
+    return found, OpenListener(opened, context, limits_here(), proxies=settings.trusted_proxies)
 
 
 def _operators_ca(settings: Settings) -> str:
