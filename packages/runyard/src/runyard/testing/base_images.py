@@ -11,16 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PLAIN, WITH_PYTHON, WITH_MPI = "plain", "python", "mpi"
-_PACKAGES = {PLAIN: (), WITH_PYTHON: ("python3",), WITH_MPI: ("openmpi-bin",)}
+PLAIN, WITH_PYTHON, WITH_MPI, FOR_SERVERS = "plain", "python", "mpi", "server"
+_PACKAGES = {
+    PLAIN: (),
+    WITH_PYTHON: ("python3",),
+    WITH_MPI: ("openmpi-bin",),
+    FOR_SERVERS: ("python3-venv", "postgresql", "systemd"),
+}
 _MAKING = 1
 """To be raised when they are made otherwise."""
 _LEFT_OUT = ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
 
 
 def debian_archive(kind: str) -> Path:
-    """A tar of the smallest system of this machine's release, with what `kind` adds. None but WITH_PYTHON has a
-    Python."""
+    """A tar of the smallest system of this machine's release, with what `kind` adds. Only WITH_PYTHON and
+    FOR_SERVERS have a Python."""
     with _alone() as folder:
         archive = folder / f"{_release()}-{kind}-{_MAKING}.tar"
         if not archive.exists():

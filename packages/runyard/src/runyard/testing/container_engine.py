@@ -28,19 +28,20 @@ PROGRAMS = ("dockerd", "containerd", "runc", "podman", "docker-registry", "deboo
 _PATHS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A machine without CAP_SYS_RESOURCE refuses limits above its own, which podman asks for by default.
 _RUNTIME = """#!/bin/sh
-bundle=
+settings=
 for word; do
-  [ "$previous" = --bundle ] && bundle=$word
+  [ "$previous" = --bundle ] && settings=$word/config.json
+  [ "$previous" = --process ] && settings=$word
   previous=$word
 done
-[ -z "$bundle" ] || {python} -I -S {folder}/clamp_limits.py "$bundle/config.json" || exit 1
+[ -z "$settings" ] || {python} -I -S {folder}/clamp_limits.py "$settings" || exit 1
 exec runc "$@"
 """
 _CLAMP = """
 import json, resource, sys
 with open(sys.argv[1]) as file:
     config = json.load(file)
-for limit in config["process"].get("rlimits") or ():
+for limit in config.get("process", config).get("rlimits") or ():
     most = resource.getrlimit(getattr(resource, limit["type"]))[1]
     if most != resource.RLIM_INFINITY:
         limit["hard"], limit["soft"] = min(limit["hard"], most), min(limit["soft"], most)
