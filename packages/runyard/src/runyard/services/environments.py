@@ -1,7 +1,7 @@
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +9,7 @@ from runyard.errors import BlobsMissing, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_sha256
 from runyard.model.runs import AttemptId, run_of
+from runyard.planning.image import is_forced_build
 from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, RunStore
@@ -66,20 +67,24 @@ class Environments:
         return _from_body(seen.body)
 
     def put(self, attempt_id: AttemptId, key: str, made: KeptEnvironment) -> None:
-        """Keep what a node has made: the last lock counts, wheels for other machines stay. Safe to repeat.
-        Raises BlobsMissing for wheels that were not sent before."""
+        """Keep what a node has made. The first lock and the first wheel of a key count, so that no node changes what
+        others install; a forced build replaces them. Safe to repeat. Raises BlobsMissing for wheels that were not sent
+        before."""
         _check(made)
         missing = self._blobs.missing([wheel.sha256 for wheel in made.wheels])
         if missing:
             raise BlobsMissing("The wheels are not here yet.", hint="Send them, then ask again.", sha256=missing)
-        workspace, name = self._workspace(attempt_id), _checked(KEY, key, "key")
+        run, name = self._runs.get(run_of(attempt_id)), _checked(KEY, key, "key")
         while True:
-            seen = self._find(workspace, name)
+            seen = self._find(run.workspace, name)
             if seen is None:
-                self._assets.add(workspace, LOCK, name, _to_body(made, ()), {})
+                self._assets.add(run.workspace, LOCK, name, _to_body(made), {})
+                return
+            body = _to_body(made if is_forced_build(run.definition) else _added(_from_body(seen.body), made))
+            if body == seen.body:
                 return
             with suppress(Conflict):
-                self._assets.replace(seen, _to_body(made, _from_body(seen.body).wheels), seen.tags)
+                self._assets.replace(seen, body, seen.tags)
                 return
 
     def prune(self, older_than: timedelta) -> list[str]:
@@ -117,8 +122,15 @@ def _checked(pattern: re.Pattern[str], value: str, argument: str) -> str:
     return value
 
 
-def _to_body(made: KeptEnvironment, before: Sequence[KeptWheel]) -> dict[str, Any]:
-    wheels = {wheel.key: [wheel.key, wheel.file_name, wheel.sha256] for wheel in (*before, *made.wheels)}
+def _added(kept: KeptEnvironment, made: KeptEnvironment) -> KeptEnvironment:
+    """The kept environment, with wheels of other keys where they were made for the same lock."""
+    known = {wheel.key for wheel in kept.wheels}
+    others = [wheel for wheel in made.wheels if wheel.key not in known] if made.lock == kept.lock else []
+    return replace(kept, wheels=(*kept.wheels, *others))
+
+
+def _to_body(made: KeptEnvironment) -> dict[str, Any]:
+    wheels = {wheel.key: [wheel.key, wheel.file_name, wheel.sha256] for wheel in made.wheels}
     return {"python": made.python, "lock": made.lock, "wheels": list(wheels.values())}
 
 
