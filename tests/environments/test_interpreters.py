@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.environments.interpreters import Interpreter, choose, discover
+from runyard.environments.interpreters import Interpreter, choose, discover, how_to_install
 from runyard.errors import EnvironmentFailed
 from runyard.model.plan import EnvironmentSpec
 
@@ -111,3 +111,12 @@ def test_shims_and_broken_interpreters_are_passed_over(tmp_path: Path):
 def test_a_damaged_record_of_interpreters_is_made_anew(tmp_path: Path):
     (tmp_path / "known.json").write_text("{half")
     assert discover(tmp_path / "known.json", {"PATH": "", "HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("minors", "by_uv"), [(["3.7"], ""), (["3.6", "3.7"], ""), (["3.7", "3.8"], "3.8"), (["3.12"], "3.12")]
+)
+def test_uv_is_named_only_for_versions_that_it_has(minors, by_uv):
+    told = how_to_install(minors)
+    assert f"`pyenv install {minors[0]}`" in told
+    assert (f"`uv python install {by_uv}`" in told) if by_uv else ("uv" not in told)

@@ -187,3 +187,18 @@ def test_no_command_line_shows_a_password(root, nobody, wheels, monkeypatch):
         UvEnvironments(root, {**nobody, "PIP_INDEX_URL": index.address_with_login}).ensure(DEMO, _unheard)
     assert any("compile" in command for command in commands)
     assert not any("s3cret" in command for command in commands)
+
+
+def test_the_key_tells_configurations_of_uv_apart(nobody, tmp_path):
+    file = tmp_path / ".config/uv/uv.toml"
+    file.parent.mkdir(parents=True)
+    mine = {**nobody, "HOME": str(tmp_path)}
+    file.write_text('[[index]]\nurl = "https://me:s3cret@one.example/simple"\n')
+    one = Sources(mine).key
+    file.write_text('[[index]]\nurl = "https://me:other@one.example/simple"\n')
+    assert Sources(mine).key == one != ""
+    file.write_text('[[index]]\nurl = "https://two.example/simple"\n')
+    assert Sources(mine).key not in ("", one)
+    assert Sources({**mine, "UV_NO_CONFIG": "1"}).key == ""
+    ours = PackageSettings(index_url="https://ours.example/simple")
+    assert Sources(mine, ours).key == Sources(nobody, ours).key

@@ -1,7 +1,10 @@
 import pytest
 
-from runyard.node.ending import ended_by_itself, last_raised
+from runyard.node.ending import ended_by_itself, failed, last_raised
 from runyard.node.old_code import next_step
+from runyard.node.verdict import _name_missing_gpu
+
+NO_GPU = "Runyard: use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
 
 CHAINED = """Traceback (most recent call last):
   File "a.py", line 1, in <module>
@@ -82,3 +85,30 @@ def test_memory_is_blamed_only_when_the_kernel_killed_for_it(tmp_path):
 def test_a_full_disk_is_named_where_the_log_could_not_tell(tmp_path):
     ending = ended_by_itself(1 << 8, tmp_path / "none", rank=0, memory_ran_out=False, disk_is_full=True)
     assert "no space left on the node's disk" in ending.error["message"]
+
+
+def test_the_line_of_argparse_is_the_cause_of_exit_code_2(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --lr 0.1\n")
+    ending = ended_by_itself(2 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False)
+    assert ending.error["message"] == (
+        "User program failed with exit code 2: train.py: error: unrecognized arguments: --lr 0.1"
+    )
+    other = ended_by_itself(3 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False)
+    assert other.error["message"] == "User program failed with exit code 3."
+
+
+@pytest.mark.parametrize(
+    ("message", "notices", "is_named"),
+    [
+        ("RuntimeError: Found no NVIDIA driver on your system", [NO_GPU], True),
+        ("AssertionError: Torch not compiled with CUDA enabled", [NO_GPU], True),
+        ("ValueError: no", [NO_GPU], False),
+        ("RuntimeError: CUDA out of memory", [], False),
+    ],
+)
+def test_a_cuda_error_is_told_with_the_gpu_that_is_not_there(message, notices, is_named):
+    ending = failed("Running", message, "UserError")
+    _name_missing_gpu(ending, notices)
+    told = f"{message}. use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
+    assert ending.error["message"] == (told if is_named else message)

@@ -93,8 +93,9 @@ class Definitions(unittest.TestCase):
         with self.assertRaisesRegex(UserErrorException, "command excludes"):
             self.definition("sub/train.py", command="x")
         for script, said in (("../x.py", "outside"), ("a\0b", "outside"), ("absent.py", "no script"), ("sub", "no script")):
-            with self.assertRaisesRegex(ExperimentExecutionException, said):
+            with self.assertRaisesRegex(ExperimentExecutionException, said) as raised:
                 self.definition(script)
+            self.assertIn('"UserError"', raised.exception._serialize_json())
         with self.assertRaisesRegex(ExperimentExecutionException, "not a folder"):
             ScriptRunConfig("/does/not/exist", "x.py")._to_submission(None)
 

@@ -44,22 +44,29 @@ def resume_arguments(resume_from, inputs):
     return ["--resume-from", bound_text(reference, inputs)]
 
 
+def _user_error(message):
+    """The exception of the original, told as the user's error."""
+    error = ExperimentExecutionException(message)
+    error._error_code = UserErrorException._error_code
+    return error
+
+
 def check_source(source_directory, script, command):
     """The folder is there, and the script lies in it: found at submit, as in the original."""
     if not os.path.isdir(source_directory):
-        raise ExperimentExecutionException("source_directory %r is not a folder." % str(source_directory))
+        raise _user_error("source_directory %r is not a folder." % str(source_directory))
     if command:
         return
     if not isinstance(script, str) or not script:
-        raise ExperimentExecutionException("Name the script to run, relative to source_directory %r; got %r." % (
+        raise _user_error("Name the script to run, relative to source_directory %r; got %r." % (
             str(source_directory), script))
     root = os.path.realpath(source_directory)
     if "\x00" in script or not os.path.realpath(os.path.join(root, script)).startswith(os.path.join(root, "")):
-        raise ExperimentExecutionException(
+        raise _user_error(
             "The script %r lies outside of source_directory %r; only that folder is sent with the run." % (
                 script, str(source_directory)))
     if not os.path.isfile(os.path.join(root, script)):
-        raise ExperimentExecutionException("There is no script %r in source_directory %r." % (
+        raise _user_error("There is no script %r in source_directory %r." % (
             script, str(source_directory)))
 
 

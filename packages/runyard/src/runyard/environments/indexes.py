@@ -31,6 +31,7 @@ UV_TO_PIP = {
 }
 # pip looks at all of its indexes and takes the best version; uv stops at the first that has the name.
 ALL_INDEXES = "unsafe-best-match"
+_ON = ("1", "true", "yes", "on")
 UV_CHOOSES_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_NO_INDEX")
 
 
@@ -62,8 +63,19 @@ def uv_variables(variables: Mapping[str, str], requirements: Sequence[str] = ())
 
 def uv_options(variables: Mapping[str, str]) -> list[str]:
     """What uv takes no variable for."""
-    no_index = pip_settings(variables).get("no-index", "").lower() in ("1", "true", "yes", "on")
+    no_index = pip_settings(variables).get("no-index", "").lower() in _ON
     return ["--no-index"] if no_index and not _chose_for_uv(variables) else []
+
+
+def uv_configuration(variables: Mapping[str, str]) -> list[str]:
+    """The texts of the configuration files that uv reads: the one that is named, else the user's and the machine's."""
+    if variables.get("UV_NO_CONFIG", "").lower() in _ON:
+        return []
+    named = variables.get("UV_CONFIG_FILE")
+    home = Path(variables.get("HOME") or "/nonexistent")
+    user = Path(variables.get("XDG_CONFIG_HOME") or home / ".config") / "uv/uv.toml"
+    files = [Path(named)] if named else [user, Path("/etc/xdg/uv/uv.toml"), Path("/etc/uv/uv.toml")]
+    return [text for file in files if (text := _text(file))]
 
 
 def pip_variables(variables: Mapping[str, str]) -> dict[str, str]:
@@ -117,3 +129,10 @@ def _pip_files(variables: Mapping[str, str]) -> list[Path]:
     config = Path(variables.get("XDG_CONFIG_HOME") or home / ".config")
     files = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"), home / ".pip/pip.conf", config / "pip/pip.conf"]
     return [*files, *([Path(chosen)] if chosen else [])]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -3,7 +3,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ PROBE = (
     "os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h'))]))"
 )
 PROBE_SECONDS = 20
+FIRST_MINOR_OF_UV = 8
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,26 @@ def _missing(spec: EnvironmentSpec, usable: list[Interpreter]) -> EnvironmentFai
     here = ", ".join(sorted({i.minor for i in usable}, key=lambda m: int(m.split(".")[1]))) or "none"
     return EnvironmentFailed(
         f"{what} needs Python {' or '.join(minors)}, and this machine has {here}.",
-        hint=f"Install one where it is found: `pyenv install {minors[0]}`, `uv python install {minors[-1]}` or "
-        f"`conda create -n python{minors[0]} python={minors[0]}`; then submit again.",
+        hint=f"Install one where it is found: {how_to_install(minors)}; then submit again.",
         cause=Cause.NO_PYTHON,
         said="",
         pythons=minors,
     )
+
+
+def uv_has(python: str) -> bool:
+    """Whether uv can install that version: it has builds of Python 3.8 and newer."""
+    major, _, minor = python.partition(".")
+    return (int(major), int(minor.partition(".")[0] or FIRST_MINOR_OF_UV)) >= (3, FIRST_MINOR_OF_UV)
+
+
+def how_to_install(minors: Sequence[str]) -> str:
+    """Commands that install one of these versions."""
+    by_uv = next(filter(uv_has, reversed(minors)), "")
+    commands = [f"pyenv install {minors[0]}", f"uv python install {by_uv}" if by_uv else ""]
+    commands.append(f"conda create -n python{minors[0]} python={minors[0]}")
+    *others, last = [f"`{command}`" for command in commands if command]
+    return f"{', '.join(others)} or {last}"
 
 
 def own_minor() -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from runyard.environments.indexes import ALL_INDEXES, WORKSPACE_INDEX, pip_settings
+from runyard.environments.indexes import ALL_INDEXES, WORKSPACE_INDEX, pip_settings, uv_configuration
 from runyard.model.package_settings import NEVER, PackageSettings
 from runyard.planning.passwords import has_secret, hidden
 
@@ -49,11 +49,13 @@ class Sources:
 
     @property
     def key(self) -> str:
-        """Tells apart environments from other indexes or channels; "" where nobody chose one. Passwords make no
-        difference, and no file is read."""
+        """Tells apart environments from other indexes or channels, or with another configuration of uv; "" where nobody
+        chose one. Passwords make no difference."""
         chosen = self._chosen()
         channels = [f"{name} {address}" for name, address in sorted(self.settings.conda_channels.items())]
         chosen |= {"conda-channels": channels, "conda": [self.settings.conda] if self.settings.conda == NEVER else []}
+        # uv obeys its configuration, a company's index in it for one: what it makes goes by that.
+        chosen["uv"] = [] if self.settings.index_url else uv_configuration(self.variables)
         told = {kind: [hidden(place).rstrip("/") for place in places] for kind, places in chosen.items() if places}
         if not told:
             return ""

@@ -10,6 +10,9 @@ from runyard.node.old_code import next_step
 
 _TAIL_BYTES, _TAIL_LINES = 64 << 10, 20
 _TRACEBACK = "Traceback (most recent call last):"
+_WRONG_USAGE = 2
+"""The exit code of argparse."""
+_LONGEST_LINE = 1_000
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:: (.*))?")
 
 
@@ -95,6 +98,8 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, 
     else:
         raised = last_raised(tail)
         message = f"User program failed with {raised}" if raised else f"User program failed with exit code {code}."
+        if not raised and (refused := _refused_arguments(code, tail)):
+            message = f"User program failed with exit code {code}: {refused}"
         if advice := next_step(raised):
             message = f"{message.rstrip('.')}. {advice}"
     if disk_is_full:
@@ -122,6 +127,12 @@ def last_raised(text: str) -> str:
             said = _message_of_v1(found[1], lines[number + 1 :]) if found[2] == f"{found[1]}:" else found[2]
             return f"{found[1]}: {said}" if said else found[1]
     return ""
+
+
+def _refused_arguments(code: int, text: str) -> str:
+    """argparse's own line, `train.py: error: unrecognized arguments: --lr`, where it ended the script."""
+    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    return last[:_LONGEST_LINE] if code == _WRONG_USAGE and ": error: " in last else ""
 
 
 def _message_of_v1(name: str, lines: list[str]) -> str:

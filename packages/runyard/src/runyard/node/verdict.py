@@ -1,6 +1,7 @@
 """Why a process of a run ended as it did, from what it and others left behind."""
 
 import signal
+from collections.abc import Sequence
 
 from runyard.errors import Json
 from runyard.model.causes import Cause
@@ -14,6 +15,8 @@ from runyard.node.mpi.outcome import blame
 from runyard.node.ports import says_in_use, stranger_on
 from runyard.node.rank_logs import log_of_rank
 from runyard.node.script import Launch, log_file
+
+_OF_CUDA = ("CUDA", "cuda", "cuDNN", "cudnn", "NVIDIA", "libcublas")
 
 
 def why_not_started(launch: Launch) -> Ending | None:
@@ -48,7 +51,16 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
     if launch.container is not None:
         _blame_container(ending, launch.container, launch.plan.container.memory_bytes)
     _name_port_thief(ending, launch)
+    _name_missing_gpu(ending, launch.plan.notices)
     return ending
+
+
+def _name_missing_gpu(ending: Ending, notices: Sequence[str]) -> None:
+    """A script that asks for CUDA fails where the run was given no GPU, as its log said at the start."""
+    said = next((notice for notice in notices if "takes the CPU" in notice), "")
+    message = str((ending.error or {}).get("message", ""))
+    if ending.error and said and any(word in message for word in _OF_CUDA):
+        ending.error["message"] = f"{message.rstrip('.')}. {said.removeprefix('Runyard: ')}"
 
 
 def _blame_container(ending: Ending, container: PartContainer, memory_bytes: int | None) -> None:

@@ -10,7 +10,7 @@ from runyard.containers.engine import Engine
 from runyard.containers.images import ImageFacts
 from runyard.environments.images.interpreter_files import InterpreterFiles
 from runyard.environments.images.naming import BASE, HOME, Naming
-from runyard.environments.interpreters import Interpreter
+from runyard.environments.interpreters import Interpreter, uv_has
 from runyard.environments.programs import Say
 from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
@@ -47,7 +47,7 @@ class InterpreterLayer:
         raise EnvironmentFailed(
             f"Python {candidates[0]} of this machine does not run in the image, whose C library is another or older.",
             hint="Choose an image that has the Python you want, or a newer one of Debian, Ubuntu or the like; or have "
-            f"`uv python install {candidates[0].minor}` put one on this machine that runs nearly everywhere.",
+            f"{_by_uv(candidates[0].minor)} put one on this machine that runs nearly everywhere.",
             cause=Cause.NO_PYTHON,
             said=failures[-1],
         )
@@ -99,3 +99,7 @@ class InterpreterLayer:
             return self.engine.images.commit(container, name, labels=labels, changes=changes, message=message), ""
         finally:
             containers.remove(container)
+
+
+def _by_uv(minor: str) -> str:
+    return f"`uv python install {minor}`" if uv_has(minor) else "conda"
