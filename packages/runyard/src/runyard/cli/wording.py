@@ -28,7 +28,8 @@ def duration_of(run: Mapping[str, Any]) -> str:
     begun = moment(run.get("started_at"))
     if begun is None:
         return ""
-    return seconds_in_words(((moment(run.get("ended_at")) or datetime.now(UTC)) - begun).total_seconds())
+    end = moment(run.get("ended_at")) or datetime.now(UTC)
+    return seconds_in_words(max(0.0, (end - begun).total_seconds()))
 
 
 def moment(text: str | None) -> datetime | None:

@@ -25,7 +25,8 @@ class RunStore(Protocol):
 
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         """Change status (and fields) and add an event, if nobody has changed the run since `seen`; else Conflict.
-        Sets started_at on RUNNING and ended_at on a terminal status unless given. Conflict too if NEXT forbids it."""
+        Sets started_at on RUNNING and ended_at on a terminal status unless given. A start is never before the submit,
+        nor an end that was not given before the start, whatever the clock says. Conflict too if NEXT forbids it."""
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
         """Change fields other than status, whatever the version is now. `tags` and `properties` are merged;

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -109,6 +109,16 @@ class RunStoreSuite:
         assert changed.warnings == ("first", "second")
         assert changed == store.get(RunId("r1"))
         assert changed.version == 2
+
+    def test_no_time_of_a_run_is_before_the_one_that_precedes_it(self, store: RunStore) -> None:
+        """The clock was stepped back after the submit; a node's clock is behind."""
+        later = datetime(2099, 1, 1, tzinfo=UTC)
+        for number, given in enumerate(({}, {"started_at": AT})):
+            run = store.create(a_run(f"late-{number}", created_at=later))
+            running = store.move(run, RunStatus.RUNNING, **given)
+            ended = store.move(running, RunStatus.COMPLETED)
+            assert (running.started_at, ended.ended_at) == (later, later)
+            assert [event.at for event in store.events(run.id)] == [later] * 3
 
     def test_an_update_sent_twice_changes_nothing_more(self, store: RunStore) -> None:
         store.create(a_run())
