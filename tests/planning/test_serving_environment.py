@@ -199,10 +199,17 @@ def test_a_web_service_has_the_packages_of_an_image_environment_and_says_so(dock
 
 
 @pytest.mark.parametrize(
-    ("python", "expected"), [("python=3.10.18", "tensorflow==1.13.2"), ("python=3.8", "tensorflow==2.2.0")]
+    ("python", "by_sdk", "expected"),
+    [
+        ("python=3.10.18", ["tensorflow=2.2.0"], "tensorflow==1.13.2"),
+        ("python=3.8", ["tensorflow=2.2.0"], "tensorflow==2.2.0"),
+        ("python=3.10.18", [], "tensorflow==2.2.0"),
+        ("python=3.10.18", "nonsense", "tensorflow==2.2.0"),
+    ],
 )
-def test_a_version_that_the_sdk_wrote_by_itself_gives_way_to_that_of_the_run(python, expected):
-    environment = {"python": {"condaDependencies": {"dependencies": [python, "tensorflow=2.2.0"]}}}
+def test_only_a_version_that_the_sdk_wrote_by_itself_gives_way_to_that_of_the_run(python, by_sdk, expected):
+    conda = {"dependencies": [python, "tensorflow=2.2.0"]}
+    environment = {"python": {"condaDependencies": conda, "versionsChosenBySdk": by_sdk}}
     origin = Origin.of_lock("3.6", "tensorflow==1.13.2\n", "run_1")
     assert (
         script_environment(environment, gpu_present=False, frameworks=[("Custom", None, origin)]).requirements[0]

@@ -2,6 +2,7 @@ import os
 import tempfile
 import unittest
 
+from azureml.core._environment_sections import PythonSection
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.runconfig import CondaDependencies as leaked
 from azureml.exceptions import UserErrorException
@@ -59,6 +60,22 @@ class CondaFiles(unittest.TestCase):
         self.assertEqual(CondaDependencies(path).as_dict(), made.as_dict())
         self.assertEqual(made.save_to_file(self.folder, "conda.yml"), "conda.yml")
         self.assertTrue(os.path.isfile(os.path.join(self.folder, "conda.yml")))
+
+    def test_only_a_version_that_the_sdk_chose_is_marked(self):
+        for add, line in ((CondaDependencies.add_tensorflow_conda_package, "tensorflow=2.2.0"),
+                          (CondaDependencies.add_tensorflow_pip_package, "tensorflow==2.2.0")):
+            made = CondaDependencies()
+            add(made)
+            section = PythonSection()
+            section.conda_dependencies = CondaDependencies(made.save(self.folder))
+            self.assertEqual(section._to_object()["versionsChosenBySdk"], [line])
+            again = PythonSection._from_object(section._to_object())
+            self.assertEqual(again._to_object(), section._to_object())
+            again.conda_dependencies.add_pip_package(line)
+            again.conda_dependencies.add_conda_package(line)
+            self.assertNotIn("versionsChosenBySdk", again._to_object())
+            add(made, version="2.2.0")
+            self.assertNotIn("SDK chose", made.serialize_to_string())
 
     def test_requirements_of_one_package_are_merged(self):
         self.assertEqual(CondaDependencies.merge_requirements(["a==1", "b", "a>=0"]), ["a==1,>=0", "b"])

@@ -1,5 +1,5 @@
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ WITH_PKG_RESOURCES = "setuptools<81"
 BUILD_CONSTRAINTS = (WITH_PKG_RESOURCES,)
 LAST_OF_THE_OLD_PYTHONS = (3, 8)
 SDK_DEFAULT_PYTHON = "3.10.18"
-SDK_DEFAULT_TENSORFLOW = "tensorflow==2.2.0"
 """What `add_tensorflow_conda_package()` writes where its user names no version. No Python 3.10 can have it, so nobody
 has wished for it beside the SDK's default Python."""
 DEFAULT_VERSIONS = {"TensorFlow": "1.13", "PyTorch": "1.4", "Chainer": "5.1.0", "SKLearn": "0.20.3"}
@@ -61,7 +60,10 @@ def _with_packages(
     python = (definition.get("environment") or {}).get("python") or {}
     ours = definition.get("runyard") or {}
     wishes = _wishes(python, ours)
-    _pin_as_made(wishes, origins)
+    by_sdk = python.get("versionsChosenBySdk")
+    _pin_as_made(
+        wishes, origins, {requirement_name(str(line)) for line in by_sdk} if isinstance(by_sdk, list) else set()
+    )
     _add_for_tables(wishes, for_tables)
     estimator = ours.get("estimator") or {}
     if estimator.get("unpinned"):
@@ -114,22 +116,18 @@ def _wishes(python: Mapping[str, Any], ours: Mapping[str, Any]) -> Wishes:
     return wishes
 
 
-def _pin_as_made(wishes: Wishes, origins: Sequence[Origin]) -> None:
+def _pin_as_made(wishes: Wishes, origins: Sequence[Origin], by_sdk: Container[str]) -> None:
+    """`by_sdk`: names whose version the SDK chose, not the user."""
     for at, line in enumerate(wishes.requirements):
         name = requirement_name(line)
         origin = next((one for one in origins if name in one.packages), None)
-        if origin is None or not _says_no_version(wishes, line):
+        if origin is None or not (name in by_sdk or normal(line) == name):
             continue
         chosen = recipe_of(f"{name}=={origin.release_of([name])}")
         if chosen and _suits(wishes.python, chosen.pythons):
             wishes.requirements[at] = f"{name}=={chosen.release}"
-            wishes.notes.append(f"'{line}' says no version: {chosen.release} is taken, as in {origin.said}.")
-
-
-def _says_no_version(wishes: Wishes, line: str) -> bool:
-    if line == SDK_DEFAULT_TENSORFLOW:
-        return wishes.python == SDK_DEFAULT_PYTHON
-    return normal(line) == requirement_name(line)
+            why = "is the SDK's default" if name in by_sdk else "says no version"
+            wishes.notes.append(f"'{line}' {why}: {chosen.release} is taken, as in {origin.said}.")
 
 
 def _pin_framework(wishes: Wishes, estimator: Mapping[str, Any], gpu_present: bool) -> None:

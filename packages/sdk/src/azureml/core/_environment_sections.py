@@ -40,6 +40,8 @@ class PythonSection(Element):
         written = super(PythonSection, self)._to_object()
         conda = self.conda_dependencies
         written["condaDependencies"] = conda.as_dict() if conda is not None else None
+        if conda is not None and conda._sdk_choices():
+            written["versionsChosenBySdk"] = conda._sdk_choices()
         return written
 
     @classmethod
@@ -48,6 +50,7 @@ class PythonSection(Element):
         conda = (given or {}).get("condaDependencies")
         if conda:
             made.conda_dependencies = CondaDependencies(_underlying_structure=conda)
+            made.conda_dependencies._chosen_by_sdk = set(map(str, given.get("versionsChosenBySdk") or ()))
         return made
 
 

@@ -34,6 +34,8 @@ DEFAULT_SDK_ORIGIN = ""
 _DEFAULT_FILE = "conda_dependencies.yml"
 _HEADER = "# Conda environment of a Runyard run: channels, conda packages, and pip packages at the end.\n"
 
+_CHOICES = "# Versions that the SDK chose: "
+
 
 class CondaDependencies(object):
     """A conda environment file as an object. Adding a package replaces the one of the same name."""
@@ -44,8 +46,9 @@ class CondaDependencies(object):
     def __init__(self, conda_dependencies_file_path=None, _underlying_structure=None):
         if conda_dependencies_file_path and _underlying_structure:
             raise UserErrorException("Give conda_dependencies_file_path or _underlying_structure, not both.")
+        self._chosen_by_sdk = set()  # packages whose version nobody but the SDK has named
         if conda_dependencies_file_path:
-            given = _read(conda_dependencies_file_path)
+            given, self._chosen_by_sdk = _read(conda_dependencies_file_path)
         elif _underlying_structure is not None:
             given = _underlying_structure
         else:
@@ -96,6 +99,7 @@ class CondaDependencies(object):
         pip = [package for package in self._packages() if isinstance(package, dict)]
         self._conda_dependencies[PACKAGES] = with_package(
             list(self.conda_packages), _text("conda_package", conda_package)) + pip
+        self._chosen_by_sdk.discard(conda_package)
 
     def remove_conda_package(self, conda_package):
         name = package_name(_text("conda_package", conda_package))
@@ -104,6 +108,7 @@ class CondaDependencies(object):
 
     def add_pip_package(self, pip_package):
         self._set_pip(list(self.pip_options) + with_package(list(self.pip_packages), _text("pip_package", pip_package)))
+        self._chosen_by_sdk.discard(pip_package)
 
     def remove_pip_package(self, pip_package):
         name = package_name(_text("pip_package", pip_package))
@@ -144,10 +149,16 @@ class CondaDependencies(object):
         return None
 
     def add_tensorflow_conda_package(self, core_type=CPU, version=None):
-        self.add_conda_package("%s=%s" % (_for_core("tensorflow", core_type), version or TENSORFLOW_DEFAULT_VERSION))
+        package = "%s=%s" % (_for_core("tensorflow", core_type), version or TENSORFLOW_DEFAULT_VERSION)
+        self.add_conda_package(package)
+        if version is None:
+            self._chosen_by_sdk.add(package)
 
     def add_tensorflow_pip_package(self, core_type=CPU, version=None):
-        self.add_pip_package("%s==%s" % (_for_core("tensorflow", core_type), version or TENSORFLOW_DEFAULT_VERSION))
+        package = "%s==%s" % (_for_core("tensorflow", core_type), version or TENSORFLOW_DEFAULT_VERSION)
+        self.add_pip_package(package)
+        if version is None:
+            self._chosen_by_sdk.add(package)
 
     def add_cntk_package(self, core_type=CPU):
         self.add_pip_package("%s==%s" % (_for_core("cntk", core_type), CNTK_DEFAULT_VERSION))
@@ -159,7 +170,8 @@ class CondaDependencies(object):
         return _copied(self._conda_dependencies)
 
     def serialize_to_string(self):
-        return _HEADER + dumps(self._conda_dependencies)
+        chosen = self._sdk_choices()
+        return _HEADER + (_CHOICES + ", ".join(chosen) + "\n" if chosen else "") + dumps(self._conda_dependencies)
 
     def save(self, path=None):
         """Write the file; a folder gets conda_dependencies.yml. Returns the path written."""
@@ -193,6 +205,10 @@ class CondaDependencies(object):
     def __repr__(self):
         return self.serialize_to_string()
 
+    def _sdk_choices(self):
+        """The packages that are there in a version that the SDK chose, not the user."""
+        return sorted(self._chosen_by_sdk.intersection(self._pip() + list(self.conda_packages)))
+
     def _packages(self):
         return self._conda_dependencies.get(PACKAGES) or []
 
@@ -218,7 +234,9 @@ def _read(path):
         raise UserErrorException("There is no conda dependencies file at %r." % str(path))
     with open(path, encoding="utf-8") as file:
         try:
-            return loads(file.read())
+            text = file.read()
+            chosen = [line[len(_CHOICES):].strip() for line in text.splitlines() if line.startswith(_CHOICES)]
+            return loads(text), set(package for line in chosen for package in line.split(", "))
         except (YamlError, UnicodeDecodeError) as error:
             raise UserErrorException("The conda dependencies file %r cannot be read. %s" % (str(path), error))
 
