@@ -37,7 +37,7 @@ def going_on(run_id: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nInterrupted; run {run_id} goes on.", err=True)
+        typer.echo("\nInterrupted; the run goes on.", err=True)
         typer.echo(f"Follow it: runyard runs logs -f {run_id}; stop it: runyard runs cancel {run_id}", err=True)
         raise typer.Exit(Exit.INTERRUPTED) from None
 

@@ -14,7 +14,7 @@ def interrupted(run_id):
     if not isinstance(sys.excepthook, _Hook):
         sys.excepthook = _Hook(sys.excepthook)
     return WaitInterrupted(
-        "Interrupted; run {0} goes on.\nFollow it: runyard runs logs -f {0}; stop it: run.cancel() or "
+        "Interrupted; the run goes on.\nFollow it: runyard runs logs -f {0}; stop it: run.cancel() or "
         "runyard runs cancel {0}".format(run_id))
 
 
