@@ -10,7 +10,7 @@ from tests.cli.conftest import RUNYARD
 __all__ = ["yard"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
-SECTIONS = ("Backup", "Check", "Restore")
+SECTIONS = ("Backup", "Check", "Restore", "Moving runs")
 TRAIN = "from azureml.core import Run\nRun.get_context().log('loss', 0.5)\n"
 SUBMIT = """
 from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace

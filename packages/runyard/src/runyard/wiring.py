@@ -47,6 +47,8 @@ from runyard.services.metrics import Metrics
 from runyard.services.model_work.dataset_lines import DatasetLines
 from runyard.services.model_work.packaging import Packages
 from runyard.services.model_work.profiling import Profiles
+from runyard.services.moving.exporting import Moved, RunExports
+from runyard.services.moving.importing import RunImports
 from runyard.services.overview import Overviews
 from runyard.services.places import Places
 from runyard.services.ranks import Ranks
@@ -211,6 +213,8 @@ def build_services(
     environments = Environments(base.runs, stores.assets, base.blobs, clock)
     files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
     snapshots = _snapshots(base)
+    moved = Moved(base.runs, stores.transfer, base.logs, base.blobs, stores.assets, clock, home / "incoming")
+    exports = RunExports(moved)
     runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
     metrics = Metrics(base.runs, stores.metrics)
     logs = Logs(base.runs, base.logs)
@@ -257,6 +261,8 @@ def build_services(
         service_keeper=serving.keeper,
         model_lineages=ModelLineages(assets, stores.assets, base.runs, data.lineage),
         packages=packages,
+        run_exports=exports,
+        run_imports=RunImports(moved, exports, workspaces),
         profiles=Profiles(
             stores.assets, workspaces, serving.host, serving.blueprints.plan, DatasetLines(data.datasets).read
         ),

@@ -3,7 +3,7 @@
 import os
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,9 +105,13 @@ class Service:
     def delete(self, path: str) -> None:
         self._client.delete(path)
 
-    def save(self, path: str, target: Path) -> None:
-        """Write an answer's bytes to a file: beside it first, then renamed."""
-        self._client.download(path, str(target))
+    def save(self, path: str, target: Path, told: Callable[[int], None] | None = None) -> None:
+        """Write an answer's bytes to a file: beside it first, then renamed. `told` hears how many bytes came."""
+        self._client.download(path, str(target), told=told)
+
+    def upload(self, path: str, source: Path, told: Callable[[int], None] | None = None) -> Any:
+        """PUT the bytes of a file. `told` hears how many bytes went."""
+        return self._client.upload(path, str(source), told=told)
 
     def log_pages(self, path: str) -> Iterator[bytes]:
         """All of a run's log, however long, a page at a time. A page that breaks off is asked for again."""

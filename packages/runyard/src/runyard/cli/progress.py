@@ -1,5 +1,6 @@
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -31,6 +32,17 @@ class Progress:
         elif what != self._what:
             print(f"{what} ...", file=sys.stderr, flush=True)
         self._what = what
+
+    def counter(self, what: str) -> Callable[[int], None]:
+        """To be called with the number of each that came."""
+        total = 0
+
+        def count(more: int) -> None:
+            nonlocal total
+            total += more
+            self.show(what, total, 0)
+
+        return count
 
     def _draw(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()

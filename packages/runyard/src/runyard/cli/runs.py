@@ -15,6 +15,7 @@ from runyard.cli.output import (
 from runyard.cli.run_list import list_runs
 from runyard.cli.run_logs import logs
 from runyard.cli.run_metrics import metrics
+from runyard.cli.run_moving import export, take_in
 from runyard.cli.run_rerun import rerun
 from runyard.cli.wording import (
     cause_of,
@@ -34,6 +35,8 @@ app.command("list")(list_runs)
 app.command()(logs)
 app.command()(metrics)
 app.command()(rerun)
+app.command()(export)
+app.command("import")(take_in)
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `runyard runs list` shows it.")]
 

@@ -24,6 +24,7 @@ from runyard.http.routes import (
     endpoint_versions,
     environments,
     history,
+    moving,
     package_settings,
     packaging,
     page,
@@ -67,6 +68,7 @@ ROUTERS = (
     environments.router,
     builds.router,
     package_settings.router,
+    moving.router,
 )
 # Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
 NO_TELEMETRY: Any = {

@@ -28,6 +28,8 @@ from runyard.services.logs import Logs
 from runyard.services.metrics import Metrics
 from runyard.services.model_work.packaging import Packages
 from runyard.services.model_work.profiling import Profiles
+from runyard.services.moving.exporting import RunExports
+from runyard.services.moving.importing import RunImports
 from runyard.services.notifier import Notifier
 from runyard.services.overview import Overviews
 from runyard.services.package_settings import WorkspacePackages
@@ -91,6 +93,8 @@ class Services:
     model_lineages: ModelLineages
     packages: Packages
     profiles: Profiles
+    run_exports: RunExports
+    run_imports: RunImports
     upkeep: Upkeep
     overviews: Overviews
     mover: RunMover

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from runyard.ports.run_transfer import RunTransfer
 from runyard.ports.stores import (
     AssetStore,
     FileStore,
@@ -21,6 +22,7 @@ from runyard.stores.metrics import SqlMetricStore
 from runyard.stores.migration import migrate
 from runyard.stores.nodes import SqlNodeStore
 from runyard.stores.parts import SqlPartStore
+from runyard.stores.run_transfer import SqlRunTransfer
 from runyard.stores.runs import SqlRunStore
 from runyard.stores.trials import SqlTrialStore
 
@@ -38,6 +40,7 @@ class Stores:
     parts: PartStore
     lineage: LineageStore
     trials: TrialStore
+    transfer: RunTransfer
 
     def close(self) -> None:
         self.database.close()
@@ -67,4 +70,5 @@ def open_stores(
         SqlPartStore(database),
         SqlLineageStore(database),
         SqlTrialStore(database),
+        SqlRunTransfer(database),
     )
