@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from runyard.http.answers import Json
@@ -21,5 +21,5 @@ def export(services: Use, run: Annotated[Sequence[str], Query()] = ()) -> Respon
 
 
 @router.put("/workspaces/{workspace}/import")
-async def take(services: Use, workspace: str, pieces: BodyPieces) -> Response:
-    return Json(asdict(await take_in(lambda: services.run_imports.take(workspace, pieces))))
+async def take(request: Request, services: Use, workspace: str, pieces: BodyPieces) -> Response:
+    return Json(asdict(await take_in(request, lambda: services.run_imports.take(workspace, pieces))))
