@@ -108,6 +108,8 @@ class PlayedSites:
 class Stage:
     """A controller whose thread is not started: the test says when it looks."""
 
+    refuses_missing_gpus = False
+
     def __init__(self, stores: Stores, folder: Path) -> None:
         self.stores, self.clock = stores, FakeClock()
         self.logs = FileLogStore(folder / "logs")
@@ -130,6 +132,7 @@ class Stage:
             places=Places(self.stores.assets, sites),
             tokens=Tokens("secret"),
             environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
+            refuses_missing_gpus=self.refuses_missing_gpus,
             outputs=self.outputs,
         )
         cancel = lambda run_id: self.controller.cancel(run_id)  # noqa: E731

@@ -290,3 +290,18 @@ def test_a_single_node_keeps_no_parts(stage: Stage):
     stage.tell("ended", outcome="completed", exit_code=0)
     assert stage.get().status is RunStatus.COMPLETED
     assert stage.stores.parts.list("r1.1") == []
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_gpu_that_is_not_there_is_told_or_refused_as_the_operator_says(stage: Stage, refuses: bool):
+    stage.refuses_missing_gpus = refuses
+    stage.open()
+    stage.cluster("nc6", vm_size="STANDARD_NC6")
+    run = stage.run(nodes=1, target="nc6")
+    told = "vm_size='STANDARD_NC6', but this machine has no GPU"
+    if refuses:
+        assert run.status is RunStatus.FAILED
+        assert told in run.error["error"]["message"]
+    else:
+        [plan] = stage.engine.plans.values()
+        assert plan.notices == (f"Runyard: {told}; the whole run takes the CPU.",)

@@ -1,6 +1,6 @@
 import pytest
 
-from runyard.planning.gpus import Gpu, share_gpus
+from runyard.planning.gpus import Gpu, given_gpus, share_gpus
 
 H200 = Gpu("0", "H200", (9, 0))
 T4 = Gpu("0", "T4", (7, 5))
@@ -54,3 +54,13 @@ def test_a_gpu_that_the_framework_cannot_drive_is_left_alone(framework, version,
     share = share_gpus(estimator(framework, version, True), (gpu,), slots=[0], most_slots=1)
     assert share.has_gpus is drives
     assert (gpu.name in share.notice) is not drives
+
+
+@pytest.mark.parametrize(("vm_size", "is_told"), [("STANDARD_NC6", True), ("STANDARD_D2_V2", False), ("own", False)])
+def test_a_gpu_asked_for_by_vm_size_that_is_not_there_is_told(vm_size, is_told):
+    here = share_gpus({}, (), slots=[0], most_slots=1, vm_size=vm_size).notice
+    elsewhere = given_gpus({}, [()], vm_size).notice
+    end = "no GPU; the whole run takes the CPU."
+    assert here == (f"Runyard: vm_size={vm_size!r}, but this machine has {end}" if is_told else "")
+    assert elsewhere == (f"Runyard: vm_size={vm_size!r}, but 1 of 1 nodes have {end}" if is_told else "")
+    assert share_gpus(estimator(use_gpu=False), (), slots=[0], most_slots=1, vm_size=vm_size).notice == ""

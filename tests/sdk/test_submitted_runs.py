@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from azureml.core import Experiment, Run, Workspace, get_run
+from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.exceptions import ActivityFailedException, ModelPathNotFoundException, UserErrorException
 from tests.sdk.yard import LOGGING_SCRIPT, config, submit
 
@@ -178,3 +179,16 @@ def test_a_follower_outlives_the_service(
     assert (said.count("before"), said.count("after")) == (1, 1)
     assert run.get_metrics() == {"step": [1, 2]}
     assert experiment._client.get("/health")["pid"] != pid
+
+
+def test_a_gpu_that_is_not_there_is_a_warning_of_the_run_for_those_who_print_nothing(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    asked = AmlCompute.provisioning_configuration(vm_size="STANDARD_NC6", max_nodes=1)
+    ComputeTarget.create(experiment.workspace, "nc6", asked).wait_for_completion()
+    source = config(tmp_path / "source", "print('on')")
+    source.run_config.target = "nc6"
+    run = experiment.submit(source)
+    with pytest.warns(UserWarning, match=r"vm_size='STANDARD_NC6', but .* no GPU; the whole run takes the CPU"):
+        details = run.wait_for_completion()
+    assert "no GPU" in details["warnings"][0]["message"]

@@ -69,6 +69,7 @@ class Settings:
     allow_private_addresses: bool = True
     refuse_changed_data: bool = False
     allows_container_host_access: bool = True
+    refuses_missing_gpus: bool = False
     """Docker arguments of users may reach for the machine: its folders, devices, memory and capabilities."""
     max_file_bytes: int | None = None
     """The largest file that is read from the web; None means the defaults of NetworkRules."""
@@ -132,6 +133,7 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
     return replace(
         found,
         allow_private_addresses=_choice(variables, "RUNYARD_ALLOW_PRIVATE_ADDRESSES", (default, "0", "1")) == "1",
+        refuses_missing_gpus=_choice(variables, "RUNYARD_MISSING_GPU", ("warn", "refuse")) == "refuse",
         allows_container_host_access=_choice(variables, "RUNYARD_CONTAINER_HOST_ACCESS", (default, "0", "1")) == "1",
     )
 

@@ -147,6 +147,7 @@ def build_controller(
         forget_built=environments.forget,
         knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
         gpus=base.gpus,
+        refuses_missing_gpus=base.settings.refuses_missing_gpus,
         launched_from=f"{host_name()}:{home}",
         outputs=outputs,
     )

@@ -7,7 +7,7 @@ from typing import Any
 from runyard.controller.outputs import CompletesOutputs
 from runyard.controller.restarts import outputs_of, restarts_of, restores_outputs
 from runyard.engines.local_pool import slot_of
-from runyard.errors import EnvironmentFailed, NotFound
+from runyard.errors import EnvironmentFailed, InvalidArgument, NotFound
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
 from runyard.model.nodes import Gang
@@ -54,6 +54,8 @@ class Surroundings:
     image_of: Callable[[BuiltEnvironment], Mapping[str, Any] | None] = lambda built: None
     """What is known of the container image that it lies in."""
     gpus: tuple[Gpu, ...] = ()
+    refuses_missing_gpus: bool = False
+    """Whether a run that asks for GPUs where there are none fails, instead of taking the CPU with a warning."""
     launched_from: str | None = None
     """This service, as runs that it starts name it."""
     outputs: CompletesOutputs | None = None
@@ -115,7 +117,14 @@ class Launching:
         """Have the run started on these nodes, or on this machine as it is. Safe to repeat for the same attempt."""
         self._take_over_outputs(run)
         site = self._around.places.site_of(run)
-        site.engine.submit(plan_run(run, self._resources(run, site, gang)))
+        found = self._resources(run, site, gang)
+        if found.gpus.notice and self._around.refuses_missing_gpus:
+            raise InvalidArgument(
+                f"{found.gpus.notice.removeprefix('Runyard: ').rpartition(';')[0]}.",
+                hint="Ask for no GPU, or choose a compute target that has one. The operator's RUNYARD_MISSING_GPU is "
+                "'refuse'.",
+            )
+        site.engine.submit(plan_run(run, found))
 
     def _take_over_outputs(self, run: RunRecord) -> None:
         """A run that goes on with another's outputs has them as its own from its first attempt on."""
@@ -172,15 +181,18 @@ class Launching:
 
     def _share(self, run: RunRecord, gang: Gang) -> GpuShare:
         """Before the run has nodes, as they will be: its environment depends on whether they have GPUs."""
+        cluster = self._around.places.cluster_of(run)
+        vm_size = str((cluster.body.get("vm_size") if cluster else "") or "")
         given = [node.gpus for node in gang.nodes if node.gpus is not None]
         if given:
-            return given_gpus(run.definition, given)
+            return given_gpus(run.definition, given, vm_size)
         count = len(gang.nodes) or node_count_of(run.definition)
         promised = self._around.places.gpus_promised(run)
         if promised is not None:
-            return given_gpus(run.definition, [[str(number) for number in range(promised)]] * count)
+            return given_gpus(run.definition, [[str(number) for number in range(promised)]] * count, vm_size)
         slots = [slot_of(node) for node in gang.nodes] or list(range(count))
-        return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=max(count, gang.most_nodes))
+        most_slots = max(count, gang.most_nodes)
+        return share_gpus(run.definition, self._around.gpus, slots=slots, most_slots=most_slots, vm_size=vm_size)
 
     def _data(self, run: RunRecord) -> tuple[DataItem, ...]:
         assets = self._around.assets

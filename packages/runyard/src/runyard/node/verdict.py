@@ -16,6 +16,7 @@ from runyard.node.ports import says_in_use, stranger_on
 from runyard.node.rank_logs import log_of_rank
 from runyard.node.script import Launch, log_file
 
+_ON_CPU = "takes the CPU"
 _OF_CUDA = ("CUDA", "cuda", "cuDNN", "cudnn", "NVIDIA", "libcublas")
 
 
@@ -43,6 +44,7 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
     log = log_file(folder, spec)
     ran_out = memory_ran_out or bool(launch.container and launch.container.news.out_of_memory_kills)
     ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=ran_out, disk_is_full=disk_is_full)
+    ending.warnings += [notice.removeprefix("Runyard: ") for notice in launch.plan.notices if _ON_CPU in notice]
     if ending.outcome != "failed":
         return ending
     ending.log = spec.log
@@ -57,7 +59,7 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
 
 def _name_missing_gpu(ending: Ending, notices: Sequence[str]) -> None:
     """A script that asks for CUDA fails where the run was given no GPU, as its log said at the start."""
-    said = next((notice for notice in notices if "takes the CPU" in notice), "")
+    said = next((notice for notice in notices if _ON_CPU in notice), "")
     message = str((ending.error or {}).get("message", ""))
     if ending.error and said and any(word in message for word in _OF_CUDA):
         ending.error["message"] = f"{message.rstrip('.')}. {said.removeprefix('Runyard: ')}"

@@ -2,6 +2,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.errors import InvalidArgument
+from runyard.planning.vm_sizes import node_resources
+
 # The newest compute capability that the public builds up to (and with) a version have kernels for.
 # A GPU of the same major number and a higher minor runs them too; one of a higher major does not.
 _NEWEST: Mapping[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
@@ -34,19 +37,19 @@ class GpuShare:
 
 
 def share_gpus(
-    definition: Mapping[str, Any], gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int
+    definition: Mapping[str, Any], gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int, vm_size: str = ""
 ) -> GpuShare:
     """Give each node of a gang its part of the machine's GPUs: all nodes get some, or none does.
 
-    `slots` are the numbers of the gang's nodes among the `most_slots` of its cluster.
+    `slots` are the numbers of the gang's nodes among the `most_slots` of its cluster, whose nodes have `vm_size`.
     """
     estimator = (definition.get("runyard") or {}).get("estimator") or {}
     on_cpu = ((),) * len(slots)
     if estimator.get("use_gpu") is False:
         return GpuShare(on_cpu)
-    is_asked = bool(estimator.get("use_gpu"))
     if len(gpus) < len(slots):
-        return GpuShare(on_cpu, _too_few(len(slots), len(gpus)) if is_asked else "")
+        asked = _asked_by(estimator, vm_size)
+        return GpuShare(on_cpu, _too_few(asked, len(slots), len(gpus)) if asked else "")
     blind = _undriven(estimator, gpus)
     if blind is not None:
         return GpuShare(on_cpu, _cannot_drive(estimator, blind))
@@ -55,7 +58,7 @@ def share_gpus(
     return GpuShare(tuple(tuple(gpu.index for gpu in gpus[place * each : (place + 1) * each]) for place in places))
 
 
-def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]]) -> GpuShare:
+def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]], vm_size: str = "") -> GpuShare:
     """What a pool of nodes has given: all nodes of a gang have GPUs, or the whole run takes the CPU."""
     estimator = (definition.get("runyard") or {}).get("estimator") or {}
     on_cpu = ((),) * len(per_node)
@@ -64,8 +67,19 @@ def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]])
     if all(per_node):
         return GpuShare(tuple(map(tuple, per_node)))
     lacking = sum(not gpus for gpus in per_node)
-    notice = f"Runyard: use_gpu=True, but {lacking} of {len(per_node)} nodes have no GPU; the whole run takes the CPU."
-    return GpuShare(on_cpu, notice if estimator.get("use_gpu") else "")
+    asked = _asked_by(estimator, vm_size)
+    notice = f"Runyard: {asked}, but {lacking} of {len(per_node)} nodes have no GPU; the whole run takes the CPU."
+    return GpuShare(on_cpu, notice if asked else "")
+
+
+def _asked_by(estimator: Mapping[str, Any], vm_size: str) -> str:
+    """Which argument asks for a GPU; "" for none."""
+    if estimator.get("use_gpu"):
+        return "use_gpu=True"
+    try:
+        return f"vm_size={vm_size!r}" if vm_size and node_resources(vm_size).gpu else ""
+    except InvalidArgument:  # a size of the operator's own table
+        return ""
 
 
 def _undriven(estimator: Mapping[str, Any], gpus: Sequence[Gpu]) -> Gpu | None:
@@ -81,9 +95,9 @@ def _newest_capability(framework: str, version: str) -> tuple[int, int] | None:
     return next((newest for last, newest in _NEWEST.get(framework, ()) if minor <= last), None)
 
 
-def _too_few(wanted: int, present: int) -> str:
+def _too_few(asked: str, wanted: int, present: int) -> str:
     found = "no GPU" if present == 0 else f"only {present} of the {wanted} GPUs this run needs"
-    return f"Runyard: use_gpu=True, but this machine has {found}; the whole run takes the CPU."
+    return f"Runyard: {asked}, but this machine has {found}; the whole run takes the CPU."
 
 
 def _cannot_drive(estimator: Mapping[str, Any], gpu: Gpu) -> str:

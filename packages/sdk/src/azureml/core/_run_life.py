@@ -1,6 +1,7 @@
 """Watching a run and ending it."""
 
 import sys
+import warnings
 
 from azureml.core._run_details import details_of, log_addresses
 from azureml.exceptions import ActivityFailedException
@@ -51,6 +52,7 @@ class RunLife:
                 self._stream(sys.stdout)
             else:
                 self._wait()
+                self._warn()
         except KeyboardInterrupt:
             from azureml.core._interruption import interrupted
 
@@ -103,6 +105,11 @@ class RunLife:
     def _wait(self):
         while self._record["status"] not in TERMINAL_STATES:
             self._record = self._client.get(self._path + "/wait", ended=1, timeout=_WAIT_SECONDS)
+
+    def _warn(self):
+        """What `show_output` prints of the run's warnings, for those who print nothing."""
+        for text in self._record.get("warnings") or ():
+            warnings.warn("Run %s: %s" % (self.id, text), stacklevel=3)
 
     def _stream(self, sink):
         say = _Sink(sink)
