@@ -61,6 +61,16 @@ def test_several_serve_commands_at_once_end_in_one_service(home):
     assert {process.wait(20) for process in several} == {0}
 
 
+@pytest.mark.parametrize("older", [{"version": "0.0.9"}, {"api": 1}], ids=str)
+def test_up_replaces_a_service_of_an_earlier_build(home, older):
+    facts = start_service(home, keep=True)
+    write_facts(home, {**facts, **older})
+    replaced = start_service(home, keep=False)
+    assert replaced["pid"] != facts["pid"]
+    assert replaced["kept"], "it stays as it was kept"
+    assert start_service(home, keep=False) == replaced
+
+
 def test_a_second_serve_says_who_serves_the_home_and_fails(home):
     facts = start_service(home, keep=True)
     command = [sys.executable, "-m", "runyard.lifecycle.serving"]
@@ -76,7 +86,7 @@ def test_the_discovery_file_says_who_and_where_and_is_private(home):
     facts = start_service(home, keep=True)
     assert json.loads((home / "service.json").read_text()) == facts
     told = {"url", "token", "pid", "host", "boot", "version", "wire", "python", "runyard", "kept", "home", "home_id"}
-    assert set(facts) == told
+    assert set(facts) == {*told, "api"}
     assert facts["url"].startswith("http://127.0.0.1:")
     for name in ("service.json", "token"):
         assert (home / name).stat().st_mode & 0o777 == 0o600

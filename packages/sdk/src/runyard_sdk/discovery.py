@@ -3,7 +3,7 @@
 import json
 import os
 
-from runyard_sdk import WIRE, __version__, start
+from runyard_sdk import API, WIRE, __version__, start
 from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.home import boot_id, ensured_home, home_folder, host_name, is_of_home
 from runyard_sdk.versions import as_numbers
@@ -72,7 +72,7 @@ def _usable(home):
 
 
 def _is_older(found):
-    return as_numbers(found.get("version")) < as_numbers(__version__) and start.can_be_newer(found)
+    return start.build_of(found) < (as_numbers(__version__), API) and start.can_be_newer(found)
 
 
 def _same(found, refused):

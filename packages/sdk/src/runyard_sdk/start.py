@@ -58,10 +58,16 @@ def executable(home):
 
 def can_be_newer(found):
     """Whether the program we would start is newer than the running service; asked once a process."""
-    running = found.get("version")
+    running = build_of(found)
     if running not in _newer:
-        _newer[running] = as_numbers(_installed_version()) > as_numbers(running)
+        _newer[running] = _installed_build() > running
     return _newer[running]
+
+
+def build_of(found):
+    """Version and API of a service, to compare: services before API 2 do not name theirs."""
+    api = found.get("api")
+    return as_numbers(found.get("version")), api if isinstance(api, int) else 1
 
 
 def answers(found):
@@ -86,15 +92,18 @@ def _locking():
     return fcntl
 
 
-def _installed_version():
+def _installed_build():
+    import re
     import subprocess
 
     try:
         said = subprocess.check_output([executable(home_folder()), "--version"], timeout=20,
                                        env=program_variables(home_folder()))
     except (ServiceUnavailable, OSError, subprocess.SubprocessError):
-        return "0"
-    return said.decode("utf-8", "replace").split()[-1] if said.split() else "0"
+        return (0,), 0
+    words = said.decode("utf-8", "replace")
+    api = re.search(r"API (\d+)", words)
+    return as_numbers(words.split()[-1] if words.split() else "0"), int(api.group(1)) if api else 1
 
 
 def program_variables(home):

@@ -3,7 +3,7 @@ import os
 import time
 from contextlib import contextmanager
 
-from runyard_sdk import WIRE, __version__
+from runyard_sdk import API, WIRE, __version__
 from runyard_sdk.discovery import locate
 from runyard_sdk.errors import NotFound, RunyardError, ServiceUnavailable, from_wire
 
@@ -122,7 +122,7 @@ class Transport:
 
     def _send(self, connection, method, path, body, headers, service):
         sent = {"Authorization": "Bearer " + service.token, "X-Runyard-Wire": WIRE,
-                "User-Agent": "runyard-sdk/" + __version__}
+                "X-Runyard-Api": str(API), "User-Agent": "runyard-sdk/" + __version__}
         sent.update(headers)
         connection.request(method, BASE + path, body=body, headers=sent)
         return connection.getresponse()
@@ -148,7 +148,7 @@ class Transport:
                 raise OSError("a proxy answers {} {}".format(answer.status, answer.reason))
             found = {"code": "internal", "problem": "The service answered {} {}: {}".format(
                 answer.status, answer.reason, text[:500].decode("utf-8", "replace")), "hint": ""}
-        raise from_wire(found)
+        raise from_wire(_explained(found, answer))
 
     def _kept(self, service):
         kept = getattr(self._local, "kept", None)
@@ -220,3 +220,14 @@ def _was_closed(connection):
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def _explained(found, answer):
+    """An error in the words of the service; one of a service before API 2 that lacks a route gets both versions."""
+    told = str(found.get("problem", ""))
+    if answer.getheader("X-Runyard-Api") or answer.status != 404 or not told.startswith("There is no such route"):
+        return found
+    return dict(found, problem="The service does not know this request: it is of an earlier build (API 1) than this SDK "
+                               "({}, API {}).".format(__version__, API),
+                hint="Have it run what is installed: runyard down && runyard up. On another machine: pip install "
+                     "--upgrade runyard there, then restart the service.")

@@ -89,9 +89,9 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from runyard.version import VERSION
+        from runyard.version import API, VERSION
 
-        print(f"runyard {VERSION}")
+        print(f"runyard (API {API}) {VERSION}")  # SDKs read the last word
         raise typer.Exit
 
 

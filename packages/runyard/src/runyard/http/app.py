@@ -38,7 +38,7 @@ from runyard.http.routes import (
 from runyard.listen_settings import is_named
 from runyard.process_logs.setup import open_log
 from runyard.settings import Settings
-from runyard.version import VERSION, WIRE
+from runyard.version import API, VERSION, WIRE
 
 PREFIX = f"/api/v{WIRE}"
 _HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,255})|\[(?P<address>[0-9A-Fa-f:.]{2,64})\])(?::[0-9]{1,5})?")
@@ -120,8 +120,15 @@ def _add_routes(app: FastAPI, router: APIRouter, prefix: str = "", *first: param
         )
 
 
+_VERSIONS = (
+    (b"x-runyard-wire", str(WIRE).encode()),
+    (b"x-runyard-api", str(API).encode()),
+    (b"x-runyard-version", VERSION.encode()),
+)
+
+
 class Doorkeeper:
-    """Names the wire in every answer, refuses host names that a web page elsewhere could have pointed here,
+    """Names its versions in every answer, refuses host names that a web page elsewhere could have pointed here,
     and turns what nobody expected into an answer."""
 
     def __init__(self, app: ASGIApp, allowed_hosts: frozenset[str]) -> None:
@@ -135,7 +142,7 @@ class Doorkeeper:
             nonlocal began
             if message["type"] == "http.response.start":
                 began = True
-                message["headers"] = [*message.get("headers", ()), (b"x-runyard-wire", str(WIRE).encode())]
+                message["headers"] = [*message.get("headers", ()), *_VERSIONS]
             await send(message)
 
         refusal = self._refusal([value for name, value in scope["headers"] if name == b"host"], scope.get("server"))

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from runyard.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
 from runyard.http.answers import Json
+from runyard.version import API, VERSION
 
 log = logging.getLogger("runyard.http")
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -60,7 +61,20 @@ async def _from_routing(request: Request, error: Exception) -> Response:
 def _no_route(request: Request) -> RunyardError:
     if b"%2f" in request.scope.get("raw_path", b"").lower():
         return NotFound("There is nothing of that name: it holds a '/', which no id or name does.")
-    return NotFound("There is no such route.", hint="Is the client newer than the service?")
+    client, api = request.headers.get("user-agent", "")[:60], request.headers.get("x-runyard-api", "")[:9]
+    if not client.startswith("runyard-sdk/"):
+        hint = "Is the client newer than the service?"
+        return NotFound("There is no such route.", hint=f"{hint} This is Runyard {VERSION}, API {API}.", no_route=True)
+    if api.isdecimal() and int(api) > API:
+        hint = "The client is newer: have the service run a newer version, by pip install --upgrade runyard and then:"
+        hint = f"{hint} runyard down && runyard up."
+    elif api.isdecimal() and int(api) == API:
+        hint = "Both speak the same API: is the address right, and neither newer than its number?"
+    else:
+        hint = "The service is newer than the client: pip install --upgrade runyard-sdk."
+    asked = f"{request.method} {request.url.path[:200]}"
+    said = f"There is no such route: {asked}. The client is {client}, API {api or 1}; the service is Runyard {VERSION}"
+    return NotFound(f"{said}, API {API}.", hint=hint, no_route=True)
 
 
 async def _from_the_disk(request: Request, error: Exception) -> Response:

@@ -37,7 +37,7 @@ from runyard.listen_settings import LISTEN, NO_TLS, TLS_CERT, TLS_KEY
 from runyard.process_logs import configure_logging
 from runyard.settings import Settings, home_folder, read_settings
 from runyard.umask import keep_files_private
-from runyard.version import VERSION, WIRE
+from runyard.version import API, VERSION, WIRE
 from runyard_sdk.home import home_identity, why_not_ours
 
 if TYPE_CHECKING:
@@ -205,6 +205,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
         "boot": boot_id(),
         "version": VERSION,
         "wire": WIRE,
+        "api": API,
         "python": sys.executable,
         "runyard": _record_program(home),
         "kept": keep,

@@ -17,8 +17,10 @@ from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux, require_own_home
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
-from runyard.version import WIRE
+from runyard.version import API, VERSION, WIRE
 from runyard_sdk.home import home_identity, private
+from runyard_sdk.start import build_of
+from runyard_sdk.versions import as_numbers
 
 START_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 0.02
@@ -52,6 +54,11 @@ def start_service(home: Path, keep: bool) -> Facts:
     prepare_home(home)
     with _only_starter(home):
         found = service_status(home)
+        if found is not None and build_of(found) < (as_numbers(VERSION), API):
+            # Runs go on meanwhile; an older service would not know what this version asks for.
+            keep = keep or bool(found.get("kept"))
+            stop_service(home)
+            found = None
         if found is None:
             take_start_error(home)
             found = _await(home, _launch(home, keep))

@@ -9,7 +9,7 @@ from runyard.http.answers import Json
 from runyard.http.auth import is_from_outside, owner_only
 from runyard.http.bodies import JsonBody
 from runyard.http.context import Use
-from runyard.version import VERSION, WIRE
+from runyard.version import API, VERSION, WIRE
 
 router = APIRouter()
 owners = APIRouter(dependencies=[Depends(owner_only)])
@@ -22,6 +22,7 @@ async def health(request: Request) -> Response:
         {
             "version": VERSION,
             "wire": WIRE,
+            "api": API,
             "pid": os.getpid(),
             "home": str(state.settings.home),
             "shares_files": state.shares_files and not is_from_outside(request),
