@@ -7,7 +7,8 @@ original is still there. What belongs to processes of the original is not touche
 import json
 import os
 import shutil
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 
 from runyard.lifecycle.discovery import write_private
@@ -15,6 +16,7 @@ from runyard.run_folders import RUN_FOLDERS, SCRIPTS
 
 RECORD = "home.json"
 _OF_PROCESSES = ("service.json", "agent.json", "agent.sock", "gateway.json", "gateway.sock", "start-error.json")
+_DATABASE = "runyard.db"
 _OF_RUNS = ("attempts", SCRIPTS, "containers")
 
 
@@ -46,6 +48,10 @@ def leave_to_original(home: Path) -> None:
         (home / name).unlink(missing_ok=True)
     for name in _OF_RUNS:
         shutil.rmtree(home / name, ignore_errors=True)
+    # The lease of the copied database names the original's service, which writes to its own database only.
+    if (home / _DATABASE).exists():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(home / _DATABASE)) as database, database:
+            database.execute("UPDATE service_lease SET holder = NULL, expires_at = NULL")
     for state in (home / "services").glob("*/state.json"):
         with suppress(OSError, ValueError, TypeError):
             write_private(state, json.dumps({**json.loads(state.read_bytes()), "port": 0}))
