@@ -161,3 +161,16 @@ def test_a_metric_that_no_child_logs_is_said(experiment: Experiment, tmp_path: P
     assert run.get_best_run_by_primary_metric() is None
     assert [row["best_primary_metric"] for row in run.get_children_sorted_by_primary_metric()] == [None]
     assert run.get_children_sorted_by_primary_metric(discard_no_metric=True) == []
+
+
+def test_a_primary_metric_that_nobody_logs_is_a_warning_of_a_plain_wait(experiment: Experiment, tmp_path: Path) -> None:
+    run = experiment.submit(sweep_over(tmp_path / "source", 0.1, primary_metric_name="accuracy"))
+    with pytest.warns(UserWarning, match=r"No child logged the primary metric 'accuracy'.*What they did log: 'acc'"):
+        run.wait_for_completion()
+
+
+def test_arguments_that_the_script_refuses_are_the_cause_of_the_sweep(experiment: Experiment, tmp_path: Path) -> None:
+    text = "import argparse\nargparse.ArgumentParser('train.py').parse_args()\n"
+    run = experiment.submit(sweep_over(tmp_path / "source", 0.1, text=text))
+    with pytest.raises(ActivityFailedException, match=r"train\.py: error: unrecognized arguments: --rate"):
+        run.wait_for_completion()
