@@ -69,9 +69,9 @@ def test_after_a_kill_a_gang_has_a_true_end(yard: Yard, tmp_path: Path, phase: s
             assert time.monotonic() - killed_at < SECONDS
     yard.restart()
     run = ended(gang.run)
-    # The node of an MPI daemon has no process of the plan, so no exit status is kept there.
-    is_of_daemon = (layout, victim) == ("mpi", "supervisor 1")
-    may_be_lost = phase == "Ending" and is_of_daemon and run.get_status() == "Failed"
+    # mpirun and its daemons end after the ranks, and cannot go on without the supervisors.
+    is_of_launcher = layout == "mpi" and victim in SUPERVISORS
+    may_be_lost = phase == "Ending" and is_of_launcher and run.get_status() == "Failed"
     if _is_lost(phase, victim) or may_be_lost:
         assert run.get_status() == "Failed"
         assert re.search(CAUSES[victim], message_of(run)), message_of(run)

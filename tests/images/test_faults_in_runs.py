@@ -50,6 +50,21 @@ def test_a_killed_supervisor_is_followed_by_one_that_ends_the_container(nodes, s
     assert carrying("RUNYARD_PART", "run1.1", home=home) == set()
 
 
+def test_an_end_that_a_killed_supervisor_did_not_hear_is_known_to_the_next(nodes, service, home):
+    nodes.submit(WAITS)
+    wait_for_script(service)
+    folder = AttemptFolder(home, "run1.1")
+    supervisor = folder.supervisor().pid
+    os.kill(supervisor, signal.SIGSTOP)
+    nodes.let_go()
+    service.wait_for(lambda: list(folder.root.glob("containers/*/news.ended")), 60)
+    os.kill(supervisor, signal.SIGKILL)
+    ended = nodes.ended()
+    assert (ended["outcome"], ended["exit_code"]) == ("completed", 0)
+    assert service.files["outputs/end"] == b"x"
+    assert nodes.containers() == []
+
+
 def test_a_killed_agent_harms_no_run(nodes, service, home):
     nodes.submit(WAITS)
     wait_for_script(service)

@@ -57,6 +57,7 @@ def test_it_tells_how_each_process_ended(tmp_path, python):
     first, *ends = Started(tmp_path, python, processes).news()
     assert first == "started"
     assert sorted(line.split()[:3] for line in ends) == [["ended", "0", str(3 << 8)], ["ended", "1", "9"]]
+    assert sorted((tmp_path / "news.ended").read_text().splitlines()) == [f"0 {3 << 8}", "1 9"]
     assert (tmp_path / "log-0").read_text() == "one\n"
 
 

@@ -5,6 +5,7 @@ wait status of a process from its end on; `ends/.RANK` is the room for it, held 
 keeper collects orphans of the script and ends with the last process below it.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -100,7 +101,7 @@ class Keeper:
         return [self._status(str(spec.rank)) for spec in specs]
 
     def may_have_started(self) -> bool:
-        return self._ends.is_dir() and any(self._ends.iterdir())
+        return (self._ends.is_dir() and any(self._ends.iterdir())) or bool(self._ended_inside())
 
     def is_alive(self) -> bool:
         return self._process is not None and self._process.is_alive()
@@ -145,7 +146,16 @@ class Keeper:
         try:
             return int(json.loads((self._ends / name).read_bytes())["status"])
         except (OSError, ValueError, KeyError, TypeError):
-            return None
+            return self._ended_inside().get(name)
+
+    def _ended_inside(self) -> dict[str, int]:
+        """What the starters of the part's containers have kept: wait statuses by name of the process."""
+        found: dict[str, int] = {}
+        for file in self._folder.root.glob("containers/*/news.ended"):
+            with contextlib.suppress(OSError, ValueError):
+                lines = file.read_text(encoding="utf-8").splitlines()
+                found |= {name: int(status) for name, status in (line.split(" ") for line in lines)}
+        return found
 
     def _ended(self) -> None:
         """The keeper is gone. A process that it has not told of is now a child of this one, or nobody's."""

@@ -40,7 +40,7 @@ from runyard.planning.plan_json import plan_from_json
 from runyard.ports.environments import BuiltEnvironment
 from runyard.run_folders import environments_root
 
-_LOOK_AGAIN_SECONDS = 0.02
+_LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
@@ -116,14 +116,27 @@ class Supervisor:
             self.wait_until(self._keeper.may_have_started, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
         if not self._keeper.may_have_started() or self._told_before() is not None:
             return None
-        statuses = self._keeper.statuses(self._plan.here.processes)
         if self._plan.is_distributed:
-            # Its network, ports and launchers end with a supervisor: what still runs cannot go on.
-            has_failed = any(statuses) and self._background.stop is None
-            return started if has_failed or all(status == 0 for status in statuses) else None
+            return started if self._is_decided() else None
+        statuses = self._keeper.statuses(self._plan.here.processes)
         if None in statuses and not (self._keeper.is_alive() and self._data.are_mounts_alive()):
             return None
         return started
+
+    def _is_decided(self) -> bool:
+        """Whether the work of a part of a distributed run is done. What still runs cannot go on: its network, ports and
+        launchers end with a supervisor. Ranks that are about to end have a moment for it; a launcher has not, since it
+        fails by what it lost."""
+        processes = self._plan.here.processes
+        has_launcher = any(spec.role == "launcher" for spec in processes)
+        until = now() + (0.0 if has_launcher else _LAST_MOMENT_SECONDS)
+        essential = [spec for spec in processes if spec.is_essential]
+        while None in self._keeper.statuses(essential) and self._keeper.is_alive() and now() < until:
+            self.wait_until(lambda: False, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
+        if any(self._keeper.statuses(processes)):
+            return self._background.stop is None
+        left = essential if self._keeper.is_alive() else processes
+        return None not in self._keeper.statuses(left)
 
     def _follow(self, started: Json) -> Ending:
         """Wait for what an earlier supervisor started: it goes on, with its logs and files in the same places."""

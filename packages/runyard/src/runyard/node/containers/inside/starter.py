@@ -9,6 +9,8 @@ of the container is left.
     failed NAME WHY             the process could not be started, or with NAME "-" none could
     asked SIGNAL                somebody outside wants the container to stop; every process in it hears of that
 
+Lines "NAME WAIT_STATUS" of the file `news` + ".ended" stay for a node that did not hear.
+
 Runs alone on any Python from 3.6 on.
 """
 
@@ -63,7 +65,20 @@ def main(file: str) -> int:
         except ChildProcessError:
             return 0
         if pid in running:
-            news.tell("ended", running.pop(pid), status, out_of_memory_kills())
+            name = running.pop(pid)
+            keep(part["news"] + ".ended", name, status)
+            news.tell("ended", name, status, out_of_memory_kills())
+
+
+def keep(file: str, name: str, status: int) -> None:
+    """For a supervisor that comes after a killed one, which did not hear the news."""
+    try:
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(fd, f"{name} {status}\n".encode())
+        os.fsync(fd)
+        os.close(fd)
+    except OSError:
+        return
 
 
 def unseen(shown: "dict[str, int]") -> str:
