@@ -67,7 +67,7 @@ def _fill(database: Path) -> None:
     run = RunRecord(template, "bench", "bench", 0, RunStatus.NOT_STARTED, now - timedelta(days=1), tags=tags)
     stores.runs.move(stores.runs.create(run), RunStatus.COMPLETED)
     points = [MetricBatch(f"metric-{n}", MetricKind.SCALAR, [0.25], [None], [time.time()]) for n in range(METRICS)]
-    stores.metrics.append(template, "journal", 100, points)
+    stores.metrics.append(template, "journal", 0, 100, points)
     stores.close()
     with sqlite3.connect(database) as connection:
         copy_run(connection, template, RUNS - 1, prefix=f"{template}_", drawn=["last"])

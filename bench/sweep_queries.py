@@ -80,7 +80,7 @@ def _fill(database: Path) -> None:
     child = RunRecord(RunId(f"{SWEEP}_0"), "bench", "bench", 0, RunStatus.NOT_STARTED, now, parent_id=SWEEP)
     stores.runs.move(stores.runs.create(child), RunStatus.COMPLETED)
     points = [MetricBatch(f"metric-{n}", MetricKind.SCALAR, [0.25], [None], [time.time()]) for n in range(METRICS)]
-    stores.metrics.append(child.id, "journal", 100, points)
+    stores.metrics.append(child.id, "journal", 0, 100, points)
     stores.close()
     with sqlite3.connect(database) as connection:
         drawn = ["last", "scored_minimum", "scored_maximum"]

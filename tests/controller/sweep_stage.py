@@ -46,7 +46,7 @@ class SweepStage(Stage):
         return Counter(child.status for child in self.children())
 
     def log(self, child: RunRecord, *values: Any, name: str = METRIC) -> None:
-        self.stores.metrics.append(child.id, f"{child.id}~0-1-x", len(values), [scalars(name, *values)])
+        self.stores.metrics.append(child.id, f"{child.id}~0-1-x", 0, len(values), [scalars(name, *values)])
 
     def ended(self, child: RunRecord, outcome: str = "completed", **facts: Any) -> None:
         """Its supervisor tells that; the controller hears it as it does in life."""

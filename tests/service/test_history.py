@@ -111,6 +111,19 @@ def test_metrics_of_children_come_along_when_asked(client, run, journal):
     assert unpacked(client.read(f"{run}/metrics")) == {}
 
 
+def test_metrics_are_read_a_page_at_a_time(client, run, journal):
+    lines = "".join(json.dumps(["m", f"m{number}", number, None, 1.0]) + "\n" for number in range(5))
+    client.post(f"{journal}?offset=0", lines.encode())
+    found, after = {}, 0
+    while after is not None:
+        page = client.read(f"{run}/metrics?limit=2&after={after}")
+        found.update(unpacked(page))
+        after = json.loads(page.partition(b"\n")[0])["next"]
+    assert list(found) == [f"m{number}" for number in range(5)]
+    assert found == unpacked(client.read(f"{run}/metrics"))
+    assert client.refusal("GET", f"{run}/metrics?limit=0")["status"] == 400
+
+
 def test_a_log_grows_at_its_end_and_skips_what_it_has(client, run):
     log = f"{run}/logs/azureml-logs/70_driver_log.txt"
     assert client.post(f"{log}?offset=0", b"abc") == {"offset": 3}

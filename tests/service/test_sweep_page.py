@@ -46,7 +46,7 @@ def _add_child(stores, workspace, sweep_id, number, status):
     stores.runs.create(run)
     if status is not _S.FAILED:
         numbers = (0.1, math.nan, number / 10 if number < 3 else 0.05)
-        stores.metrics.append(child, "j", 1, [scalars(EVIL, *numbers)])
+        stores.metrics.append(child, "j", 0, 1, [scalars(EVIL, *numbers)])
 
 
 def page_of(client, run_id):

@@ -3,19 +3,34 @@
 import json
 import sys
 
+NAMES_A_PAGE = 2000
 _ARRAY_TYPES = {"i": "q", "f": "d"}
+
+
+def read_all(client, path, **query):
+    """`[(header of one metric, its values), ...]` of all pages of `path`."""
+    found, after = [], 0
+    while after is not None:
+        content = client.read(path, limit=NAMES_A_PAGE, after=after, **query)
+        found += unpacked(content)
+        after = _header(content).get("next")
+    return found
 
 
 def unpacked(content):
     """`[(header of one metric, its values), ...]` of a packed answer."""
     end = content.index(b"\n")
-    header = json.loads(content[:end].decode("utf-8"))
+    header = _header(content)
     found, position = [], end + 1
     for metric in header["metrics"]:
         payload = content[position:position + metric["bytes"]]
         position += metric["bytes"]
         found.append((metric, _values(metric["type"], payload)))
     return found
+
+
+def _header(content):
+    return json.loads(content[:content.index(b"\n")].decode("utf-8"))
 
 
 def shaped(series, run_id):

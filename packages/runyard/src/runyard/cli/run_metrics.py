@@ -23,11 +23,11 @@ def metrics(
       runyard runs metrics mnist_1700000000_1a2b3c4d
       runyard runs metrics mnist_1700000000_1a2b3c4d --rank 1 -o json
     """
-    from runyard_sdk.metrics import shaped, unpacked
+    from runyard_sdk.metrics import read_all, shaped
 
     query = {key: value for key, value in (("name", name), ("rank", rank)) if value is not None}
     service = connect()
-    series = unpacked(service.read(f"/runs/{quoted(run)}/metrics", **query))
+    series = read_all(service, f"/runs/{quoted(run)}/metrics", **query)
     if name is not None and not series:
         of_rank = "" if rank is None else f" of rank {rank}"
         known = service.get(f"/runs/{quoted(run)}", metrics=1)["metrics"]

@@ -11,6 +11,7 @@ _MOST = 10**_MOST_DIGITS - 1
 
 Whole = Annotated[int, Query(ge=-_MOST, le=_MOST)]
 Counting = Annotated[int, Query(ge=0, le=_MOST)]
+PageSize = Annotated[int, Query(ge=1, le=10_000)]
 
 
 def counting_number(text: str, expected: str) -> int:

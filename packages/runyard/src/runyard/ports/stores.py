@@ -25,8 +25,8 @@ class RunStore(Protocol):
 
     def move(self, seen: RunRecord, to: RunStatus, **changes: Any) -> RunRecord:
         """Change status (and fields) and add an event, if nobody has changed the run since `seen`; else Conflict.
-        Sets started_at on RUNNING and ended_at on a terminal status unless given. A start is never before the submit,
-        nor an end that was not given before the start, whatever the clock says. Conflict too if NEXT forbids it."""
+        Sets started_at on RUNNING and ended_at on a terminal status unless given: not before the submit or the start,
+        whatever the clock says. Conflict too if NEXT forbids it."""
 
     def update(self, run_id: RunId, **changes: Any) -> RunRecord:
         """Change fields other than status, whatever the version is now. `tags` and `properties` are merged;
@@ -91,6 +91,18 @@ class MetricStore(Protocol):
         self, run_ids: Sequence[RunId], name: str | None = None, rank: int | None = None
     ) -> Mapping[RunId, Sequence[MetricSeries]]:
         """As `series`, of many runs in few questions; nothing for an unknown run. Each id asked for has its answer."""
+
+    def series_page(
+        self,
+        run_ids: Sequence[RunId],
+        name: str | None = None,
+        rank: int | None = None,
+        *,
+        after: int = 0,
+        limit: int,
+    ) -> tuple[Mapping[RunId, Sequence[MetricSeries]], int | None]:
+        """As `series_of`, of at most `limit` metrics in the order first logged. The number goes on as `after`; None
+        with the last page."""
 
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]: ...
 

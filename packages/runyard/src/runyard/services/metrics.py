@@ -42,9 +42,22 @@ class Metrics:
         return found
 
     def packed(
-        self, run_id: RunId, name: str | None = None, *, children: bool = False, rank: int | None = None
+        self,
+        run_id: RunId,
+        name: str | None = None,
+        *,
+        children: bool = False,
+        rank: int | None = None,
+        after: int = 0,
+        limit: int | None = None,
     ) -> bytes:
-        return pack(self.series(run_id, name, children=children, rank=rank))
+        """As `series`; with `limit` a page of that many metrics, which begins after the `next` of the one before."""
+        if limit is None:
+            return pack(self.series(run_id, name, children=children, rank=rank))
+        self._runs.get(run_id)
+        below = [child.id for child in self._runs.descendants(run_id)] if children else []
+        page, next_after = self._metrics.series_page([run_id, *below], name, rank, after=after, limit=limit)
+        return pack(dict(page), next_after)
 
 
 def last_value(series: MetricSeries) -> Any:
@@ -61,7 +74,7 @@ def _storable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def pack(found: dict[RunId, Sequence[MetricSeries]]) -> bytes:
+def pack(found: dict[RunId, Sequence[MetricSeries]], next_after: int | None = None) -> bytes:
     """A JSON header line that says what follows, then the values of each metric back to back."""
     head, payloads = [], []
     for run_id, several in found.items():
@@ -78,7 +91,7 @@ def pack(found: dict[RunId, Sequence[MetricSeries]]) -> bytes:
                     "bytes": len(payload),
                 }
             )
-    return b"".join([orjson.dumps({"metrics": head}), b"\n", *payloads])
+    return b"".join([orjson.dumps({"metrics": head, "next": next_after}), b"\n", *payloads])
 
 
 def _payload(series: MetricSeries) -> bytes:

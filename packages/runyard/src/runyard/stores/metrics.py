@@ -77,6 +77,26 @@ class SqlMetricStore:
                     found[row.id].append(series)
         return found
 
+    def series_page(
+        self,
+        run_ids: Sequence[RunId],
+        name: str | None = None,
+        rank: int | None = None,
+        *,
+        after: int = 0,
+        limit: int,
+    ) -> tuple[Mapping[RunId, Sequence[MetricSeries]], int | None]:
+        found: dict[RunId, list[MetricSeries]] = {run_id: [] for run_id in run_ids}
+        query = select(*metrics.c["key", "name", "kind"], *CHUNK, runs.c.id).join_from(runs, metrics)
+        query = query.join(metric_chunks).order_by(metrics.c.key, metric_chunks.c.part)
+        with self._database.read() as connection:
+            keys = _keys_after(connection, run_ids, name, after, limit + 1)
+            for start in range(0, len(keys[:limit]), _IDS_AT_ONCE):
+                some = keys[start : min(start + _IDS_AT_ONCE, limit)]
+                for row, series in _several(connection.execute(query.where(metrics.c.key.in_(some))).all(), rank):
+                    found[row.id].append(series)
+        return found, keys[limit - 1] if len(keys) > limit else None
+
     def summaries(self, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[MetricSummary]]:
         columns = metrics.c["name", "kind", "count", "last", "minimum", "maximum"]
         query = select(runs.c.id, *columns).join_from(runs, metrics).order_by(metrics.c.key)
@@ -114,6 +134,20 @@ def _locked_run(connection: Connection, run_id: RunId) -> AnyRow:
     if run is None:
         raise run_not_found(run_id)
     return run
+
+
+def _keys_after(
+    connection: Connection, run_ids: Sequence[RunId], name: str | None, after: int, count: int
+) -> Sequence[int]:
+    """The lowest keys above `after` of metrics of these runs."""
+    query = select(metrics.c.key).join_from(runs, metrics).where(metrics.c.key > after)
+    if name is not None:
+        query = query.where(metrics.c.name_key == index_key(name))
+    query = query.order_by(metrics.c.key).limit(count)
+    keys: list[int] = []
+    for some in _batched(run_ids):
+        keys += connection.execute(query.where(runs.c.id.in_(some))).scalars()
+    return sorted(keys)[:count]
 
 
 def _batched(run_ids: Sequence[RunId]) -> Iterator[Sequence[RunId]]:

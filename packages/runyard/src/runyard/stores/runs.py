@@ -1,6 +1,5 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, false, insert, select
@@ -81,8 +80,12 @@ class SqlRunStore:
                     f"Run {seen.id!r} was changed by somebody else: it is {current.status} now.",
                     hint="Read it again and decide anew.",
                 )
+            # A clock may have been stepped back since.
             now = max(self._database.now(), current.started_at or current.created_at)
-            changes = _in_order(current, to, now, changes)
+            if to is RunStatus.RUNNING:
+                changes.setdefault("started_at", current.started_at or now)
+            if to.is_terminal:
+                changes.setdefault("ended_at", now)
             moved = replace(with_changes(current, changes), status=to)
             _insert_event(connection, current.sequence, RunEvent(now, "status", to.value))
             return self._write(connection, current, moved)
@@ -179,17 +182,6 @@ class SqlRunStore:
         _delete_labels(connection, current.sequence, before - after)
         _insert_labels(connection, current.sequence, after - before)
         return written
-
-
-def _in_order(current: RunRecord, to: RunStatus, now: datetime, changes: dict[str, Any]) -> dict[str, Any]:
-    """The changes with the times that come with the status. `now` is not before any of the run; a start that a node
-    told may be, where its clock is behind."""
-    if to is RunStatus.RUNNING:
-        started_at = changes.get("started_at") or current.started_at or now
-        return {**changes, "started_at": max(started_at, current.created_at)}
-    if to.is_terminal:
-        return {"ended_at": now, **changes}
-    return changes
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

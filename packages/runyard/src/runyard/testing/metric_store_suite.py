@@ -217,6 +217,25 @@ class MetricStoreSuite:
         ]
         assert (runs.get(RUN).dropped_points, store.offset(RUN, "j")) == (9, 3)
 
+    def test_pages_of_metrics_join_up(self, store: MetricStore, runs: RunStore) -> None:
+        other = RunId("other")
+        runs.create(a_run(other))
+        for number in range(5):
+            store.append(RUN, "j", number, number + 1, [scalars(f"m{number}", number, number)])
+            store.append(other, "j", number, number + 1, [scalars(f"m{number}", -number)])
+        found: dict[RunId, list[MetricSeries]] = {RUN: [], other: []}
+        after: int | None = 0
+        pages = 0
+        while after is not None:
+            page, after = store.series_page([RUN, other], after=after, limit=3)
+            assert sum(map(len, page.values())) <= 3
+            for run_id, several in page.items():
+                found[run_id] += several
+            pages += 1
+        assert (pages, found) == (4, store.series_of([RUN, other]))
+        assert store.series_page([RUN], "m3", limit=1) == ({RUN: store.series(RUN, "m3")}, None)
+        assert store.series_page([RunId("nobody")], limit=1) == ({"nobody": []}, None)
+
     def test_an_unknown_run_is_not_found(self, store: MetricStore) -> None:
         with pytest.raises(NotFound, match="nobody"):
             store.append(RunId("nobody"), "j", 0, 1, [scalars("m", 1)])

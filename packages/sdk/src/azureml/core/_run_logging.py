@@ -4,7 +4,7 @@ import time
 from azureml.core import _json_metrics, _metric_values
 from azureml.core._run_files import checked_artifact
 from azureml.exceptions import UserErrorException
-from runyard_sdk.metrics import shaped, unpacked
+from runyard_sdk.metrics import read_all, shaped
 
 _IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".svg", ".webp", ".ico")
 
@@ -69,9 +69,8 @@ class RunLogging:
         Values logged by this object are read after they were written: it flushes first.
         """
         self.flush()
-        content = self._client.read(self._path + "/metrics", name=name, children=bool(recursive))
         by_run = {}
-        for metric, values in unpacked(content):
+        for metric, values in read_all(self._client, self._path + "/metrics", name=name, children=bool(recursive)):
             by_run.setdefault(metric.get("run_id") or self.id, []).append((metric, values))
         if not recursive:
             return shaped(by_run.get(self.id, []), self.id)

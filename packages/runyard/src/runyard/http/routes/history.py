@@ -8,7 +8,7 @@ from runyard.http.auth import run_access, same_machine
 from runyard.http.bodies import JsonBody, RawBody
 from runyard.http.context import Use, Who
 from runyard.http.fields import as_rows, entries, flag, names, text
-from runyard.http.numbers import Counting, Whole
+from runyard.http.numbers import Counting, PageSize, Whole
 from runyard.http.paths import PATH
 from runyard.model.runs import RunId
 from runyard.services.tokens import Role
@@ -18,9 +18,16 @@ router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
 
 @router.get("/metrics")
 def get_metrics(
-    services: Use, run_id: str, name: str | None = None, children: bool = False, rank: Whole | None = None
+    services: Use,
+    run_id: str,
+    name: str | None = None,
+    children: bool = False,
+    rank: Whole | None = None,
+    after: Counting = 0,
+    limit: PageSize | None = None,
 ) -> Response:
-    return Bytes(services.metrics.packed(RunId(run_id), name, children=children, rank=rank))
+    packed = services.metrics.packed(RunId(run_id), name, children=children, rank=rank, after=after, limit=limit)
+    return Bytes(packed)
 
 
 @router.get("/journals")
