@@ -10,6 +10,7 @@ from typing import Any
 from azureml.core import Run, Workspace
 from tests.faults.yard import ENDED
 
+NO_SPACE = "No space left on device"
 LOST = re.compile(r"(\d[\d,]*) (?:metric )?(?:points?|lines?|values?|metrics?)\b.*\blost\b|\blost\b.*?(\d[\d,]*)", re.I)
 
 
@@ -105,7 +106,8 @@ def _judge_run(run: Run, notes: Notes, killed: set[int], made: Judgement) -> Non
 def _judge_end(status: str, message: str, notes: Notes, killed: set[int], fault: Any) -> None:
     was_killed = notes.pid in killed
     if notes.starts == 0:
-        return fault("its script never began")
+        was_full = status == "Failed" and NO_SPACE in message
+        return None if was_full else fault("its script never began")
     if notes.ends == [0]:
         # A kill after the last note and before the exit is the script's end as well.
         if status != "Completed" and not was_killed:
