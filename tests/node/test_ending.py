@@ -1,6 +1,8 @@
+import errno
+
 import pytest
 
-from runyard.node.ending import ended_by_itself, failed, last_raised
+from runyard.node.ending import ended_by_itself, failed, last_raised, obstacle
 from runyard.node.old_code import next_step
 from runyard.node.verdict import _name_missing_gpu
 
@@ -112,3 +114,9 @@ def test_a_cuda_error_is_told_with_the_gpu_that_is_not_there(message, notices, i
     _name_missing_gpu(ending, notices)
     told = f"{message}. use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
     assert ending.error["message"] == (told if is_named else message)
+
+
+def test_a_full_disk_is_named_with_the_next_step() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/home/scripts")
+    assert "The disk is full: free space there, for instance with `runyard gc`" in obstacle(full)
+    assert obstacle(OSError(errno.EACCES, "Permission denied")) == "[Errno 13] Permission denied."

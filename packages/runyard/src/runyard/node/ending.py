@@ -1,3 +1,4 @@
+import errno
 import os
 import re
 import signal
@@ -54,6 +55,13 @@ def canceled(phase: str, why: str = "") -> Ending:
 def as_told(end_as: str, phase: str) -> Ending:
     """The end of a part that was told to stop, which has no error of its own."""
     return Ending(end_as, phase, exit_code=0 if end_as == "completed" else None)
+
+
+def obstacle(error: OSError) -> str:
+    """The reason as a sentence, with the next step where the disk is full."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error}. The disk is full: free space there, for instance with `runyard gc`, then submit again."
+    return f"{error}."
 
 
 def failed(phase: str, message: str, code: str = "ServiceError") -> Ending:

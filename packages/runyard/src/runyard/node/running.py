@@ -46,7 +46,7 @@ class Running:
             self._processes = self._start(facts, kept_out, life)
         except OSError as e:
             self._tree.end(0)
-            return ends.failed("Starting", f"The script could not be started: {e}.", "UserError")
+            return ends.failed("Starting", f"The script could not be started: {ends.obstacle(e)}", "UserError")
         if self._await_container():
             if (ending := why_not_started(self._launch)) is not None:
                 self._tree.end(0)

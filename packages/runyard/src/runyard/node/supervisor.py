@@ -184,7 +184,7 @@ class Supervisor:
             return live()
         except OSError as e:  # a full disk, or a limit of the machine: the run must hear why it ended
             self._tree.end(self._background.grace())
-            return ends.failed("Starting", f"The node could not go on with the run: {e}.")
+            return ends.failed("Starting", f"The node could not go on with the run: {ends.obstacle(e)}")
         except AttemptOver:
             raise
         except Exception as e:  # a mistake of ours must not be told as the supervisor having been killed
