@@ -143,6 +143,7 @@ def test_one_bad_page_neither_fails_a_listing_nor_the_other_runs(home, spoiled, 
     assert spoiled not in listed
     assert listed == sorted(listed, key=lambda name: -int(name[1:]))
     assert "runyard check" in caplog.text
+    assert [run.id for run in home.stores.runs.unfinished()] == listed[::-1]
     pages, before = [], None
     while page := home.stores.runs.list(RunQuery("vision", limit=25, before=before)):
         pages += [run.id for run in page]

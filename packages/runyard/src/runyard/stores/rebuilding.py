@@ -16,7 +16,7 @@ from runyard.stores.keys import labels_of
 from runyard.stores.migration import migrate
 from runyard.stores.schema import metadata
 
-_NAMED = 20
+_NAMED = 1000
 _Row = tuple[object, ...]
 _MADE_AGAIN = frozenset({"run_labels", "asset_names"})
 

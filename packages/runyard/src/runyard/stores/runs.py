@@ -7,6 +7,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from runyard.errors import AlreadyExists, Conflict, RunyardError
 from runyard.model.runs import NEXT, QueuedRun, RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.stores.column_types import AnySelect
 from runyard.stores.database import Database
 from runyard.stores.experiments import next_number
 from runyard.stores.keys import labels_of
@@ -97,34 +98,40 @@ class SqlRunStore:
             return current if changed == current else self._write(connection, current, changed)
 
     def list(self, query: RunQuery) -> Sequence[RunRecord]:
+        # A listing by a metric has another order than keys have, so it is not salvaged.
+        return self._listed(listing(query), query.before, query.limit, may_salvage=query.order_by_metric is None)
+
+    def unfinished(self) -> Sequence[RunRecord]:
+        found = self._listed(_UNFINISHED, None, None)
+        return sorted(found, key=lambda run: run.sequence)
+
+    def _listed(
+        self, statement: AnySelect, before: int | None, limit: int | None, *, may_salvage: bool = True
+    ) -> Sequence[RunRecord]:
         try:
             with self._database.read() as connection:
-                return [to_record(row) for row in connection.execute(listing(query)).all()]
+                return [to_record(row) for row in connection.execute(statement).all()]
         except (RunyardError, DatabaseError, ValueError, KeyError, TypeError) as error:
             cause = error.__cause__ if isinstance(error, RunyardError) else error
-            if query.order_by_metric is not None or not isinstance(cause, Exception) or not is_damage(cause):
+            if not may_salvage or not isinstance(cause, Exception) or not is_damage(cause):
                 raise
-        return self._readable(query)
+        return self._readable(statement, before, limit)
 
-    def _readable(self, query: RunQuery) -> Sequence[RunRecord]:
+    def _readable(self, statement: AnySelect, before: int | None, limit: int | None) -> Sequence[RunRecord]:
         """The listing without the rows that lie on bad pages; those are named in the log."""
         with self._database.engine.connect() as connection:
 
             def read(low: int, high: int) -> list[RunRecord]:
                 one = runs.c.sequence == low if low == high else runs.c.sequence.between(low, high)
                 try:
-                    return [to_record(row) for row in connection.execute(listing(query).where(one)).all()]
+                    return [to_record(row) for row in connection.execute(statement.where(one)).all()]
                 finally:
                     connection.rollback()  # PostgreSQL answers nothing more after an error
 
-            high = last_run_key(connection) if query.before is None else query.before - 1
-            found, bad = readable_between(1, high, read, limit=query.limit)
+            high = last_run_key(connection) if before is None else before - 1
+            found, bad = readable_between(1, high, read, limit=limit)
         warn_damaged_runs(bad)
         return found
-
-    def unfinished(self) -> Sequence[RunRecord]:
-        with self._database.read() as connection:
-            return [to_record(row) for row in connection.execute(_UNFINISHED).all()]
 
     def queue(self, workspace: str, target: str, *, limit: int) -> Sequence[QueuedRun]:
         with self._database.read() as connection:
