@@ -146,10 +146,10 @@ class FileBlobStore:
         """Whether it is here and not known to be damaged; if so it counts as used now."""
         path = f"{self._root}/{sha256[:2]}/{sha256}"
         try:
-            is_known = self._marks.is_known(sha256, path)
-            os.utime(path)
+            is_known, now = self._marks.is_known(sha256, path), time.time_ns()
+            os.utime(path, ns=(now, now))
             if is_known:
-                self._marks.note(sha256, os.stat(path))
+                self._marks.note_touched(sha256, now)
         except FileNotFoundError:
             return False
         return not self._marks.is_damaged(sha256)

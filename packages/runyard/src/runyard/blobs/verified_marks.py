@@ -20,6 +20,11 @@ class VerifiedMarks:
         self._marks[sha256] = _mark(facts)
         self._damaged.discard(sha256)
 
+    def note_touched(self, sha256: str, mtime_ns: int) -> None:
+        """A known file has got this time; one on a disk that keeps coarser times is hashed again."""
+        if mark := self._marks.get(sha256):
+            self._marks[sha256] = (*mark[:2], mtime_ns)
+
     def note_damaged(self, sha256: str) -> None:
         self._marks.pop(sha256, None)
         self._damaged.add(sha256)
