@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runyard.containers.engine import Engine
+from runyard.node.attempt import AttemptFolder
 from runyard.testing.base_images import FOR_SERVERS, debian_archive
 from tests.faults.yard import ENDED, eventually
 from tests.images.server_images import (
@@ -247,7 +249,7 @@ def test_a_restart_by_systemd_itself_ends_no_run(shell: Shell, network: str) -> 
     server = server.again()
     assert in_container(shell, MAIN_PROCESS) != before
     assert "runyard" in journal
-    in_container(shell, f"touch /var/lib/runyard/attempts/{run_id}.1/work/go")
+    in_container(shell, f"touch {AttemptFolder(Path('/var/lib/runyard'), f'{run_id}.1').work}/go")
     assert server.end_of(run_id)["status"] == "Completed"
     assert server.points(run_id) == POINTS
 

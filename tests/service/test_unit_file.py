@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runyard.lifecycle import service_status
+from runyard.node.attempt import AttemptFolder
 from tests.faults.yard import ENDED, eventually
 from tests.servers import unit_manager
 from tests.servers.certificates import make_certificate
@@ -112,7 +113,7 @@ def submitted(manager: Manager, folder: Path) -> str:
     )
     assert made.returncode == 0, made.stderr
     run_id = made.stdout.split()[-1]
-    std = manager.home / "attempts" / f"{run_id}.1" / "std"
+    std = AttemptFolder(manager.home, f"{run_id}.1").std
     eventually(lambda: any(b"begun" in file.read_bytes() for file in std.glob("*")), "the script's first line")
     return run_id
 
@@ -130,7 +131,7 @@ def is_open_to_others(path: Path) -> bool:
 
 
 def let_go(manager: Manager, run_id: str) -> None:
-    (manager.home / "attempts" / f"{run_id}.1" / "work" / "go").touch()
+    (AttemptFolder(manager.home, f"{run_id}.1").work / "go").touch()
 
 
 def test_a_restart_of_the_unit_ends_no_run(manager, tmp_path):

@@ -34,7 +34,7 @@ def unexpected(method: str, error: Exception) -> Response:
     log.error("%s failed", method, exc_info=error)
     kind = type(error).__name__
     return answer(
-        RunyardError(f"The service failed at this request: {kind}.", hint="Its log, service.log, tells more.")
+        RunyardError(f"The service failed at this request: {kind}.", hint="`runyard logs` on its machine tells more.")
     )
 
 
