@@ -8,6 +8,11 @@ from runyard.stores.schema import metadata
 from tests.conformance.conftest import postgres_url
 
 __all__ = ["postgres_url"]
+ANOTHER_RUN = """
+from azureml.core import Experiment, Workspace
+with Experiment(Workspace.from_config(), "story").start_logging(snapshot_directory=None) as run:
+    run.log("loss", 1.0)
+"""
 
 
 def test_a_lost_home_comes_back_whole_from_its_backup(yard):
@@ -40,6 +45,24 @@ def test_a_lost_home_and_database_of_postgresql_come_back(yard, postgres_url):
     _drop_all(postgres_url)
     yard.must("restore", yard.folder / "backups")
     assert yard.described() == before
+    yard.lose_home()
+    _drop_all(postgres_url)
+
+
+@pytest.mark.servers
+def test_a_backup_of_sqlite_can_be_restored_into_postgresql(yard, postgres_url):
+    _drop_all(postgres_url)
+    yard.fill()
+    before = yard.described()
+    yard.must("backup", yard.folder / "backups")
+    yard.lose_home()
+    yard.variables["RUNYARD_DATABASE_URL"] = postgres_url
+    yard.must("restore", yard.folder / "backups")
+    assert not list(yard.home.glob("*.db*"))
+    assert yard.described() == before
+    yard.python(ANOTHER_RUN)
+    assert [run["number"] for run in yard.described()["runs"]] == [before["runs"][0]["number"] + 2, 1]
+    assert yard("restore", yard.folder / "backups").returncode == 1
     yard.lose_home()
     _drop_all(postgres_url)
 

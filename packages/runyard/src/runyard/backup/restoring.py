@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select
 
 from runyard.backup.folder import POSTGRESQL, BackupFolder, KeptFile, Manifest
 from runyard.backup.taking import DATABASE_FILE, FILES_AT_ONCE, Report
@@ -19,7 +19,9 @@ from runyard.lifecycle.home import RESTORING
 from runyard.settings import Settings
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import load_postgres
+from runyard.stores.row_copy import copy_rows
 from runyard.stores.schema import metadata, schema_version
+from runyard.stores.sql import open_stores
 
 _MADE_BY_ANY_START = frozenset(
     {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found"}
@@ -56,10 +58,7 @@ def restore_backup(
         (home / RESTORING).write_text(f"{folder.root} {manifest.name}\n")
         _Restore(folder, manifest, home, report).fill()
         report("database", 0, 0)
-        if database_url:
-            load_postgres(database_url, database)
-        else:
-            _copy_database(database, home / DATABASE_FILE)
+        _load(manifest, database, home, database_url)
         sync_folder(home)
         (home / RESTORING).unlink()
         sync_folder(home)
@@ -168,24 +167,48 @@ class _Restore:
 
 
 def _check_database(manifest: Manifest, database_url: str) -> None:
-    if bool(database_url) != (manifest.database_kind == POSTGRESQL):
-        hint = (
-            "Set RUNYARD_DATABASE_URL to an empty PostgreSQL database."
-            if manifest.database_kind == POSTGRESQL
-            else "Unset RUNYARD_DATABASE_URL: it comes back as SQLite in the home."
-        )
-        raise InvalidArgument(f"Backup {manifest.name!r} is of a {manifest.database_kind} database.", hint=hint)
-    if database_url:
-        database = open_database(database_url)
-        try:
-            there = set(inspect(database.engine).get_table_names()) & set(metadata.tables)
-        finally:
-            database.close()
-        if there:
-            raise Conflict(
-                f"The database of RUNYARD_DATABASE_URL is not empty: it has {', '.join(sorted(there)[:3])} and more.",
-                hint="Create an empty one and name it there. A restore never overwrites tables.",
+    """A backup of SQLite can go into PostgreSQL; one of PostgreSQL needs PostgreSQL."""
+    if not database_url:
+        if manifest.database_kind == POSTGRESQL:
+            raise InvalidArgument(
+                f"Backup {manifest.name!r} is of a PostgreSQL database.",
+                hint="Set RUNYARD_DATABASE_URL to an empty PostgreSQL database.",
             )
+        return
+    database = open_database(database_url)
+    try:
+        there = sorted(set(inspect(database.engine).get_table_names()) & set(metadata.tables))
+        with database.read() as connection:
+            is_used = any(connection.execute(select(metadata.tables[name]).limit(1)).first() for name in there)
+    finally:
+        database.close()
+    if is_used or (there and manifest.database_kind == POSTGRESQL):
+        raise Conflict(
+            f"The database of RUNYARD_DATABASE_URL is not empty: it has {', '.join(there[:3])} and more.",
+            hint="Create an empty one and name it there. A restore never overwrites tables.",
+        )
+
+
+def _load(manifest: Manifest, copy: Path, home: Path, database_url: str) -> None:
+    if not database_url:
+        _copy_database(copy, home / DATABASE_FILE)
+    elif manifest.database_kind == POSTGRESQL:
+        load_postgres(database_url, copy)
+    else:
+        _move_to_postgres(copy, home / "moving.db", database_url)
+
+
+def _move_to_postgres(copy: Path, scratch: Path, database_url: str) -> None:
+    """By way of a second copy, which gets the newest tables first."""
+    _copy_database(copy, scratch)
+    source, target = open_stores(f"sqlite:///{scratch}").database, open_stores(database_url).database
+    try:
+        copy_rows(source, target)
+    finally:
+        source.close()
+        target.close()
+    for left in scratch.parent.glob(f"{scratch.name}*"):
+        left.unlink()
 
 
 def _make_room(home: Path, replace: bool) -> str:
