@@ -23,7 +23,7 @@ from tests.docs import test_operations_page
 DOCS = Path(__file__).parents[2] / "docs"
 SERVER, OPERATIONS = DOCS / "server.md", DOCS / "operations.md"
 A_RUN = "from azureml.core import *; Experiment(Workspace.from_config(), 'page').start_logging().complete()"
-OURS = ("What to watch", "Sizes", "Upgrade", "Move")
+OURS = ("What to watch", "Health and figures", "Sizes", "Upgrade", "Move")
 
 
 class Reader:

@@ -88,6 +88,10 @@ def test_the_second_service_stands_by_and_says_who_holds_the_database(pair: Pair
         assert (refused["status"], refused["code"]) == (503, "standing_by")
         assert standby["stands_by"] in refused["problem"]
     assert pair.client(pair.second).ask("GET", f"{PREFIX}/health", authorization="").status == 401
+    assert pair.client(pair.second).ask("GET", "/healthz", authorization="").json == {"status": "ok"}
+    probed = pair.client(pair.second).ask("GET", "/readyz", authorization="")
+    assert (probed.status, probed.json) == (503, {"status": "not ready", "reason": "standing by"})
+    assert pair.client(pair.first).ask("GET", "/readyz", authorization="").status == 200
     shown = subprocess.run(
         [Path(sys.executable).with_name("runyard"), "status"],
         env={**os.environ, "RUNYARD_HOME": str(pair.second)},

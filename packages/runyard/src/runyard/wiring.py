@@ -14,6 +14,7 @@ from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
 from runyard.environments.making import prune
+from runyard.figures.figures import Figures
 from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services
@@ -67,6 +68,7 @@ from runyard.settings import Settings
 from runyard.stores.database import Database
 from runyard.transfers import BlockCache, cache_limit
 from runyard.wiring_environments import EnvironmentServices, build_environments
+from runyard.wiring_figures import build_figures, counting_points
 from runyard.wiring_sweeps import Sweeping, build_sweeping
 from runyard.wiring_web_services import Serving, build_serving
 
@@ -120,8 +122,10 @@ def build(
     sweeping = build_sweeping(base, data.lineage, lambda run_id: controller.cancel(run_id))
     controller = build_controller(base, places, data.outputs, environments, sweeping)
     base.notifier.on_end(controller.heard_end)
-    serving = build_serving(base, workspaces, data.vault, LocalServiceHost(settings.home), environments)
-    services = build_services(base, places, controller, workspaces, data, serving, environments, sweeping)
+    host = LocalServiceHost(settings.home)
+    figures = build_figures(base, host)
+    serving = build_serving(base, workspaces, data.vault, host, environments)
+    services = build_services(base, places, controller, workspaces, data, serving, environments, sweeping, figures)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
@@ -208,6 +212,7 @@ def build_services(
     serving: Serving,
     made: EnvironmentServices,
     sweeping: Sweeping,
+    figures: Figures,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = script_folders(home)
@@ -238,7 +243,13 @@ def build_services(
         ranks=ranks,
         sweeps=SweepListing(base.runs, stores.trials),
         sweep_views=SweepViews(SweepListing(base.runs, stores.trials), base.runs, stores.metrics),
-        journals=Journals(base.runs, stores.metrics, clock, sweeping.live.heard, base.settings.max_metric_names),
+        journals=Journals(
+            base.runs,
+            stores.metrics,
+            clock,
+            counting_points(figures, sweeping.live.heard),
+            base.settings.max_metric_names,
+        ),
         metrics=metrics,
         logs=logs,
         files=files,
@@ -284,6 +295,7 @@ def build_services(
         notifier=base.notifier,
         run_store=base.runs,
         log_store=base.logs,
+        figures=figures,
     )
 
 

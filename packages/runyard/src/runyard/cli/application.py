@@ -13,6 +13,7 @@ from runyard.cli import (
     data,
     datastores,
     doctor,
+    figures,
     process_logs,
     runs,
     service,
@@ -84,6 +85,7 @@ def build_app(*, in_terminal: bool) -> typer.Typer:
     app.add_typer(data.app, name="data")
     app.add_typer(datastores.app, name="datastores")
     app.add_typer(environments.app, name="environments")
+    app.add_typer(figures.app, name="metrics")
     return app
 
 

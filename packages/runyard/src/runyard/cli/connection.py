@@ -70,6 +70,10 @@ class Service:
         used, own = self._client.transport.service, running()
         return bool(used.fixed) and (own is None or own["url"].rstrip("/") != used.url)
 
+    @property
+    def token(self) -> str:
+        return str(self._client.transport.service.token)
+
     def reached_from_here(self, access: "StoreAccess") -> "StoreAccess":
         """With the address and the token by which this process speaks to it."""
         used, ca = self._client.transport.service, os.environ.get("RUNYARD_CA")

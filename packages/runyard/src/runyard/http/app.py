@@ -7,8 +7,9 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.errors import InvalidArgument, RunyardError, Unauthorized
+from runyard.figures.counts import OTHER, RequestCounts
 from runyard.http import failures
-from runyard.http.access_log import AccessLog, RequestIds
+from runyard.http.access_log import NO_ROUTE, AccessLog, Answered, RequestIds
 from runyard.http.auth import identify
 from runyard.http.context import Services
 from runyard.http.forwarded import ForwardedRequests
@@ -23,6 +24,7 @@ from runyard.http.routes import (
     datastores,
     endpoint_versions,
     environments,
+    figures,
     history,
     moving,
     package_settings,
@@ -97,14 +99,25 @@ def build_app(
     for router in ROUTERS:
         _add_routes(app, router, PREFIX, Depends(identify))
     _add_routes(app, page.router)
+    _add_routes(app, figures.router)
     failures.install(app)
     app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
     app.add_middleware(ForwardedRequests, proxies=settings.trusted_proxies)
     app.state.access_log = AccessLog(
         open_log(settings.home, "access", "access"), errors_only=settings.log_level in ("warning", "error")
     )
-    app.add_middleware(RequestIds, answered=app.state.access_log.note)
+    app.state.request_counts = RequestCounts()
+    app.add_middleware(RequestIds, answered=_noting(app.state.access_log, app.state.request_counts))
     return app
+
+
+def _noting(access_log: AccessLog, counts: RequestCounts) -> Callable[[Answered], None]:
+    def note(answered: Answered) -> None:
+        route = OTHER if answered.route == NO_ROUTE else answered.route
+        counts.note(answered.method, route, answered.status, answered.milliseconds / 1000)
+        access_log.note(answered)
+
+    return note
 
 
 def _add_routes(app: FastAPI, router: APIRouter, prefix: str = "", *first: params.Depends) -> None:

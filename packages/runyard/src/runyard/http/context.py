@@ -3,6 +3,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from runyard.figures.figures import Figures
 from runyard.ports.blobs import LogStore
 from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
@@ -104,6 +105,7 @@ class Services:
     notifier: Notifier
     run_store: RunStore
     log_store: LogStore
+    figures: Figures
 
 
 async def services_of(request: Request) -> Services:

@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.rfile.read(min(int(self.headers.get("Content-Length") or 0), _MOST_BODY_BYTES))
-        status, body = self._answered()
+        status, body = self._probed() or self._answered()
         payload = json.dumps(body).encode()
         self.send_response(status)
         for name, value in (("Content-Type", "application/json"), ("X-Runyard-Wire", str(WIRE))):
@@ -67,6 +67,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
+
+    def _probed(self) -> tuple[int, dict[str, Any]] | None:
+        """Of probes, which show no token: who holds the database is not for them."""
+        if (self.command, self.path) == ("GET", "/healthz"):
+            return 200, {"status": "ok"}
+        if (self.command, self.path) == ("GET", "/readyz"):
+            return 503, {"status": "not ready", "reason": "standing by"}
+        return None
 
     def _answered(self) -> tuple[int, dict[str, Any]]:
         token = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()

@@ -46,6 +46,14 @@ class Tokens:
         day = _today() + PAGE_DAYS if last_day is None else last_day
         return f"{day:x}-{self._sign('page', f'{day:x} {run_id}')[:32]}"
 
+    def metrics_token(self) -> str:
+        """Opens GET /metrics and nothing else."""
+        return f"metrics.{self._sign('metrics', '')}"
+
+    def opens_metrics(self, token: str) -> bool:
+        """The owner's does, too."""
+        return _same(token, self.metrics_token()) or _same(token, self._owner)
+
     def place_name(self, folder: str) -> str:
         """A name for a folder of this service that no other service gives."""
         return self._sign("place", folder)[:32]

@@ -124,6 +124,8 @@ class Gateway:
         if op == "status":
             services = {name: service.observation.now.state.value for name, service in self._services.items()}
             return {"pid": os.getpid(), "version": self._version, "services": services}
+        if op == "figures":
+            return {"services": self._figures()}
         if op == "exit":
             self._leaving.set()
             return {}
@@ -144,6 +146,14 @@ class Gateway:
         if op == "metrics":
             return {} if service is None else await service.metrics()
         raise InvalidArgument(f"The gateway knows no op {op!r}.")
+
+    def _figures(self) -> list[Json]:
+        """For a scrape. A version counts with its endpoint."""
+        return [
+            {"workspace": service.spec.workspace, "name": service.spec.name, **service.figures()}
+            for service in self._services.values()
+            if not service.spec.is_version
+        ]
 
     async def _take_up(self, folder: ServiceFolder) -> None:
         """Begin with a web service, or hear that its spec has changed; one that is to go goes."""

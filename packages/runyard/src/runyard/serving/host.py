@@ -2,7 +2,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from runyard.serving.workers.tree import kill_service_trees
 _START_SECONDS = 20.0
 _LOOK_AGAIN_SECONDS = 0.02
 _ANSWER_SECONDS = 10.0
+_FIGURES_SECONDS = 2.0
 _TRIES = 3
 _NOT_FOR_THE_GATEWAY = ("PYTHON", "RUNYARD_")
 
@@ -87,6 +88,16 @@ class LocalServiceHost:
             return self._ask_once({"op": "metrics", "service": service_id})
         except OSError:
             return {}
+
+    def figures(self) -> Sequence[Mapping[str, Any]] | None:
+        """Counts of every web service for a scrape: empty where there is none, None while the gateway is away."""
+        if not service_folders(self._home):
+            return []
+        try:
+            told: list[Json] = self._ask_once({"op": "figures"}, _FIGURES_SECONDS)["services"]
+        except OSError:
+            return None
+        return told
 
     def revive(self) -> None:
         if service_folders(self._home):

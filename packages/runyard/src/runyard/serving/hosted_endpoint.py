@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +69,13 @@ class HostedEndpoint:
         told = self.dispatcher.metrics()
         replicas = [one for version in self._versions() for one in (await version.metrics())["replicas"]]
         return {**told, "replicas": replicas}
+
+    def figures(self) -> dict[str, Any]:
+        """Of its versions together."""
+        states: Counter[str] = Counter()
+        for version in self._versions():
+            states.update(version.figures()["replicas"])
+        return {**self.dispatcher.figures(), "replicas": dict(states)}
 
     def workers(self) -> list[WorkerProcess]:
         return []

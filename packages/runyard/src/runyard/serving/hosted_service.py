@@ -96,6 +96,9 @@ class HostedService:
         replicas = await in_thread(self.active.metrics) if self.active else []
         return {**self.dispatcher.metrics(), "replicas": replicas}
 
+    def figures(self) -> dict[str, Any]:
+        return {**self.dispatcher.figures(), "replicas": self.active.states() if self.active else {}}
+
     def workers(self) -> list[WorkerProcess]:
         """All that have a process now, those of a revision that is not yet ready too."""
         return [worker for replicas in (self.active, self._fresh) if replicas for worker in replicas.workers()]

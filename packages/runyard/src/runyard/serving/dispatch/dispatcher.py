@@ -72,6 +72,10 @@ class Dispatcher:
     def metrics(self) -> dict[str, Any]:
         return {**self.requests.summary(), "queued": self.depth, "in_work": self.in_work}
 
+    def figures(self) -> dict[str, Any]:
+        """For a scrape: requests by status and a histogram of seconds since the gateway started."""
+        return {**self.requests.figures(), "queued": self.depth}
+
     def join(self, link: Link) -> None:
         """Requests may go to this worker, which is ready, from now on."""
         lane = Lane(link)

@@ -2,6 +2,7 @@ from collections import Counter
 from typing import Any
 
 _FINE_BITS = 3
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _PERCENTS = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 
@@ -10,7 +11,7 @@ class LatencyHistogram:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        self._longest = 0.0
+        self._longest = self._sum = 0.0
 
     def add(self, seconds: float) -> None:
         microseconds = int(seconds * 1e6)
@@ -18,11 +19,13 @@ class LatencyHistogram:
         if shift > 0:
             microseconds = (shift << _FINE_BITS) + (microseconds >> shift)
         self._counts[microseconds] += 1
+        self._sum += seconds
         if seconds > self._longest:
             self._longest = seconds
 
     def merge(self, other: "LatencyHistogram") -> None:
         self._counts.update(other._counts)
+        self._sum += other._sum
         self._longest = max(self._longest, other._longest)
 
     def milliseconds(self) -> dict[str, float]:
@@ -37,6 +40,17 @@ class LatencyHistogram:
             while wanted and below >= wanted[0][1] * total:
                 found[wanted.pop(0)[0]] = round(min(_upper_end(bucket) / 1e3, self._longest * 1e3), 3)
         return {**found, "max": round(self._longest * 1e3, 3)}
+
+    def figures(self) -> dict[str, Any]:
+        """For Prometheus: how many lie at or below each bound, which is true to an eighth of it, and their sum."""
+        ends = sorted((_upper_end(bucket) / 1e6, count) for bucket, count in self._counts.items())
+        below, place, buckets = 0, 0, []
+        for bound in _BOUNDS:
+            while place < len(ends) and ends[place][0] <= bound:
+                below += ends[place][1]
+                place += 1
+            buckets.append([str(bound), below])
+        return {"buckets": [*buckets, ["+Inf", self._counts.total()]], "sum": self._sum}
 
 
 class RequestMetrics:
@@ -63,6 +77,9 @@ class RequestMetrics:
             "requests": {str(status): count for status, count in sorted(self._by_status.items())},
             "latency_ms": self._latency.milliseconds(),
         }
+
+    def figures(self) -> dict[str, Any]:
+        return {"requests": self.summary()["requests"], "seconds": self._latency.figures()}
 
 
 def _upper_end(bucket: int) -> int:

@@ -72,15 +72,23 @@ class Splitter:
 
     def metrics(self) -> dict[str, Any]:
         """Of all versions together, and of each under its name."""
-        dispatchers, total = self._dispatchers(), RequestMetrics()
-        for one in (self.requests, *(dispatcher.requests for dispatcher in dispatchers.values())):
-            total.merge(one)
+        dispatchers = self._dispatchers()
         return {
-            **total.summary(),
+            **self._together().summary(),
             "queued": self.depth,
             "in_work": sum(dispatcher.in_work for dispatcher in dispatchers.values()),
             "versions": {name: dispatcher.metrics() for name, dispatcher in dispatchers.items()},
         }
+
+    def figures(self) -> dict[str, Any]:
+        """As Dispatcher.figures, of all versions together."""
+        return {**self._together().figures(), "queued": self.depth}
+
+    def _together(self) -> RequestMetrics:
+        total = RequestMetrics()
+        for one in (self.requests, *(dispatcher.requests for dispatcher in self._dispatchers().values())):
+            total.merge(one)
+        return total
 
     def set_outage(self, problem: str | None) -> None:
         """What is heard while no version is there at all."""

@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +108,10 @@ class ReplicaSet:
         """Those that have a process now."""
         found = [self._first, *(replica.worker for replica in self._replicas)]
         return [worker for worker in found if worker is not None and worker.pid]
+
+    def states(self) -> dict[str, int]:
+        """How many are in which state."""
+        return dict(Counter(replica.state for replica in self._replicas))
 
     def metrics(self) -> list[dict[str, object]]:
         return [

@@ -1,0 +1,141 @@
+"""Renders the figures for Prometheus. Imported at the first scrape."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily as Count
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import HistogramMetricFamily as Histogram
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from runyard.figures.counts import OTHER, RequestCounts
+from runyard.version import VERSION, WIRE
+
+if TYPE_CHECKING:
+    from runyard.figures.figures import Figures
+
+_MOST_QUEUES, _MOST_WEB_SERVICES = 500, 500
+"""Users choose these names: no scrape holds more of them."""
+
+
+def exposed(figures: "Figures", requests: RequestCounts) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Scrape(figures, requests))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class _Scrape(Collector):
+    def __init__(self, figures: "Figures", requests: RequestCounts) -> None:
+        self._figures, self._requests = figures, requests
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        parts: dict[str, Callable[[], Iterable[Metric]]] = {
+            "info": self._info,
+            "requests": self._answered,
+            "database": self._database,
+            "runs": self._runs,
+            "phases": self._phases,
+            "disk": self._disk,
+            "web services": self._web_services,
+        }
+        for name, part in parts.items():
+            try:
+                yield from list(part())
+            except Exception as problem:  # one part that fails must not cost the others
+                self._figures.failed(name, problem)
+        errors = Count("runyard_scrape_errors", "Parts that a scrape had to leave out.", labels=["part"])
+        for name in parts:
+            errors.add_metric([name], self._figures.errors[name])
+        yield errors
+
+    def _info(self) -> Iterator[Metric]:
+        kind = "sqlite" if self._figures.database.is_sqlite else "postgresql"
+        info = Gauge("runyard_info", "Always 1.", labels=["version", "wire", "database"])
+        info.add_metric([VERSION, str(WIRE), kind], 1)
+        yield info
+
+    def _answered(self) -> Iterator[Metric]:
+        labels = ["method", "route"]
+        answers = Count("runyard_http_requests", "Answered requests.", labels=[*labels, "status"])
+        for (method, route, status), count in self._requests.answers():
+            answers.add_metric([method, route, str(status)], count)
+        yield answers
+        seconds = Histogram("runyard_http_request_seconds", "From a request to its answer's end.", labels=labels)
+        for key, histogram in self._requests.seconds():
+            seconds.add_metric(list(key), histogram.buckets(), histogram.sum)
+        yield seconds
+
+    def _database(self) -> Iterator[Metric]:
+        figures = self._figures
+        yield Gauge("runyard_database_ping_seconds", "One small question.", value=figures.ping_seconds())
+        yield Gauge("runyard_database_bytes", "Size of the database.", value=figures.database_bytes())
+
+    def _runs(self) -> Iterator[Metric]:
+        figures = self._figures
+        yield Count("runyard_points_stored", "Points of metrics since the start.", value=figures.runs.points)
+        ended = Count("runyard_runs_ended", "Ends of runs since the start.", labels=["state"])
+        for status in ("Completed", "Failed", "Canceled"):
+            ended.add_metric([status], figures.runs.ended[status])
+        yield ended
+        told = figures.tally()
+        states = Gauge("runyard_runs", "Runs by state.", labels=["state"])
+        for status, count in told.by_status.items():
+            states.add_metric([status], count)
+        yield states
+        labels, now = ["workspace", "compute"], figures.database.now()
+        length = Gauge("runyard_queue_length", "Runs that wait for a compute target.", labels=labels)
+        oldest = Gauge("runyard_queue_oldest_seconds", "Since the first of them was submitted.", labels=labels)
+        for queue in told.queues[:_MOST_QUEUES]:
+            length.add_metric([queue.workspace, queue.compute], queue.length)
+            waited = max(0.0, (now - queue.oldest).total_seconds())
+            oldest.add_metric([queue.workspace, queue.compute], waited)
+        if rest := told.queues[_MOST_QUEUES:]:
+            length.add_metric(["", OTHER], sum(queue.length for queue in rest))
+        yield length
+        yield oldest
+
+    def _phases(self) -> Iterator[Metric]:
+        self._figures.count_phases()
+        phases = Histogram("runyard_run_phase_seconds", "How long ended runs were in a state.", labels=["phase"])
+        for phase, histogram in list(self._figures.runs.phases.items()):
+            phases.add_metric([phase], histogram.buckets(), histogram.sum)
+        yield phases
+
+    def _disk(self) -> Iterator[Metric]:
+        free, whole = self._figures.disk_bytes()
+        yield Gauge("runyard_home_free_bytes", "Free on the disk of the home.", value=free)
+        yield Gauge("runyard_home_size_bytes", "Size of the disk of the home.", value=whole)
+
+    def _web_services(self) -> Iterator[Metric]:
+        told = self._figures.web_services()
+        if told is None:
+            yield Gauge("runyard_gateway_up", "Whether the gateway of web services answers.", value=0)
+            return
+        if not told:
+            return
+        yield Gauge("runyard_gateway_up", "Whether the gateway of web services answers.", value=1)
+        labels = ["workspace", "service"]
+        requests = Count("runyard_web_service_requests", "Answers of a web service.", labels=[*labels, "status"])
+        seconds = Histogram("runyard_web_service_seconds", "How long scoring took.", labels=labels)
+        replicas = Gauge("runyard_web_service_replicas", "Replicas by state.", labels=[*labels, "state"])
+        queued = Gauge("runyard_web_service_queued", "Requests that wait for a replica.", labels=labels)
+        for service in told[:_MOST_WEB_SERVICES]:
+            _add_service(service, requests, seconds, replicas, queued)
+        yield from (requests, seconds, replicas, queued)
+
+
+def _add_service(service: Any, requests: Count, seconds: Histogram, replicas: Gauge, queued: Gauge) -> None:
+    key = [service["workspace"], service["name"]]
+    for status, count in service["requests"].items():
+        requests.add_metric([*key, status], count)
+    buckets = [(str(bound), float(count)) for bound, count in service["seconds"]["buckets"]]
+    seconds.add_metric(key, buckets, service["seconds"]["sum"])
+    for state, count in service["replicas"].items():
+        replicas.add_metric([*key, state], count)
+    queued.add_metric(key, service["queued"])

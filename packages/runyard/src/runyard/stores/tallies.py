@@ -1,0 +1,94 @@
+"""Figures of a database: whether it answers, how large it is, how many runs are in which state."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import bindparam, false, func, select, text, true
+
+from runyard.errors import StandingBy
+from runyard.model.runs import RunEvent, RunId, RunStatus
+from runyard.stores.database import Database
+from runyard.stores.schema import run_events, runs, service_lease
+
+_EPOCH = select(service_lease.c.epoch).where(service_lease.c.key == 1)
+_OPEN = (
+    select(runs.c.status, runs.c.workspace, runs.c.target, func.count(), func.min(runs.c.created_at))
+    .where(runs.c.finished == false())
+    .group_by(runs.c.status, runs.c.workspace, runs.c.target)
+)
+_ENDED = select(runs.c.status, func.count()).where(runs.c.finished == true()).group_by(runs.c.status)
+_STATUSES = (
+    select(runs.c.id, *run_events.c["at", "kind", "text"])
+    .join_from(run_events, runs, run_events.c.run == runs.c.sequence)
+    .where(runs.c.id.in_(bindparam("run_ids", expanding=True)), run_events.c.kind == "status")
+    .order_by(run_events.c.key)
+)
+_IDS_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Runs that wait for a compute target."""
+
+    workspace: str
+    compute: str
+    length: int
+    oldest: datetime
+    """When the first of them was submitted."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    by_status: Mapping[str, int]
+    queues: Sequence[Queue]
+
+
+def ping(database: Database) -> float:
+    """Seconds until the database answered. Raises RunyardError, and StandingBy where another service has its lease."""
+    began = time.perf_counter()
+    with database.read() as connection:
+        epoch = connection.execute(_EPOCH).scalar()
+    if database.fence.epoch is not None and epoch != database.fence.epoch:
+        raise StandingBy("Another service holds the database.")
+    return time.perf_counter() - began
+
+
+def tally(database: Database) -> Tally:
+    """Runs of all workspaces; every state is there."""
+    with database.read() as connection:
+        unfinished = connection.execute(_OPEN).all()
+        ended = connection.execute(_ENDED).all()
+    by_status = Counter({status.value: 0 for status in RunStatus})
+    for status, *_, count, _ in unfinished:
+        by_status[status] += count
+    for status, count in ended:
+        by_status[status] += count
+    waiting = [Queue(*row[1:]) for row in unfinished if row[0] == RunStatus.QUEUED.value]
+    return Tally(by_status, sorted(waiting, key=lambda queue: -queue.length))
+
+
+def size_bytes(database: Database) -> int:
+    if not database.is_sqlite:
+        with database.read() as connection:
+            return int(connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one())
+    file = str(database.engine.url.database)
+    found = os.path.getsize(file)
+    try:
+        return found + os.path.getsize(f"{file}-wal")
+    except FileNotFoundError:  # gone with the last connection
+        return found
+
+
+def statuses_of(database: Database, run_ids: Sequence[RunId]) -> Mapping[RunId, Sequence[RunEvent]]:
+    """The states that these runs went through, in order; nothing for one that is gone."""
+    found: dict[RunId, list[RunEvent]] = {}
+    with database.read() as connection:
+        for start in range(0, len(run_ids), _IDS_AT_ONCE):
+            piece = run_ids[start : start + _IDS_AT_ONCE]
+            for run_id, *event in connection.execute(_STATUSES, {"run_ids": list(piece)}):
+                found.setdefault(run_id, []).append(RunEvent(*event))
+    return found
