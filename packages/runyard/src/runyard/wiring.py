@@ -15,6 +15,7 @@ from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
 from runyard.environments.making import prune
 from runyard.figures.figures import Figures
+from runyard.figures.traces import TraceExport
 from runyard.foundation import Foundation, lay_foundation
 from runyard.http.app import build_app
 from runyard.http.context import Services
@@ -68,7 +69,7 @@ from runyard.settings import Settings
 from runyard.stores.database import Database
 from runyard.transfers import BlockCache, cache_limit
 from runyard.wiring_environments import EnvironmentServices, build_environments
-from runyard.wiring_figures import build_figures, counting_points
+from runyard.wiring_figures import build_figures, build_traces, counting_points
 from runyard.wiring_sweeps import Sweeping, build_sweeping
 from runyard.wiring_web_services import Serving, build_serving
 
@@ -83,6 +84,7 @@ class Platform:
     controller: Controller
     foundation: Foundation
     sites: KnownSites
+    traces: TraceExport | None
 
     def close(self, release: Callable[[], None] = lambda: None) -> None:
         """`release` is called once nothing is written any more, while the database is open."""
@@ -90,6 +92,8 @@ class Platform:
         self.controller.stop()
         self.sites.close()
         self.app.state.access_log.close()
+        if self.traces is not None:
+            self.traces.close()
         release()
         self.foundation.stores.close()
 
@@ -129,7 +133,7 @@ def build(
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
-    return Platform(app, services, controller, base, sites)
+    return Platform(app, services, controller, base, sites, build_traces(base))
 
 
 def build_controller(

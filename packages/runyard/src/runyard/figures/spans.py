@@ -1,0 +1,103 @@
+"""A run as an OpenTelemetry trace. Imported once a run has ended and an endpoint is set."""
+
+import logging
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from itertools import pairwise
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import Status, StatusCode, set_span_in_context
+
+from runyard.model.runs import RunEvent, RunRecord, RunStatus
+from runyard.version import VERSION
+
+SERVICE = "runyard"
+
+
+class SpanSender:
+    """Endpoint, headers, certificate and time-out are OpenTelemetry's own variables. Use it from one thread."""
+
+    def __init__(self) -> None:
+        named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
+        self._ids, self._made = _Ids(), _Collected()
+        provider = TracerProvider(
+            resource=Resource.create({"service.version": VERSION, **named}),
+            id_generator=self._ids,
+            shutdown_on_exit=False,
+        )
+        provider.add_span_processor(self._made)
+        self._tracer = provider.get_tracer(SERVICE, VERSION)
+        self._exporter = OTLPSpanExporter()
+        logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # losses are told by TraceExport
+
+    def send(self, run: RunRecord, events: Sequence[RunEvent]) -> bool:
+        """Whether the endpoint took it."""
+        self._ids.trace_id = trace_id(run.id)
+        self._trace(run, [event for event in events if event.kind == "status"])
+        spans = self._made.take()
+        return not spans or self._exporter.export(spans) is SpanExportResult.SUCCESS
+
+    def _trace(self, run: RunRecord, reached: Sequence[RunEvent]) -> None:
+        began = reached[0].at if reached else run.created_at
+        ended = max(reached[-1].at if reached else began, run.ended_at or began)
+        root = self._tracer.start_span("run", start_time=_nanoseconds(began), attributes=_attributes(run))
+        around = set_span_in_context(root)
+        for here, after in pairwise(reached):
+            phase = self._tracer.start_span(here.text, around, start_time=_nanoseconds(here.at))
+            phase.end(_nanoseconds(max(here.at, after.at)))
+        if run.status is RunStatus.FAILED:
+            root.set_status(Status(StatusCode.ERROR, _error_code(run)))
+        root.end(_nanoseconds(ended))
+
+
+def trace_id(run_id: str) -> int:
+    """Known from the run's id, so that whoever has the one finds the other."""
+    return int(sha256(run_id.encode()).hexdigest()[:32], 16)
+
+
+def _attributes(run: RunRecord) -> dict[str, str]:
+    return {
+        "runyard.run.id": run.id,
+        "runyard.workspace": run.workspace,
+        "runyard.experiment": run.experiment,
+        "runyard.compute": run.target,
+        "runyard.run.status": run.status.value,
+        **({"runyard.run.parent": run.parent_id} if run.parent_id else {}),
+    }
+
+
+def _error_code(run: RunRecord) -> str:
+    """Not the message, which may quote what the script printed."""
+    error = (run.error or {}).get("error")
+    return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+
+def _nanoseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000) * 1000
+
+
+class _Ids(RandomIdGenerator):
+    trace_id = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace_id
+
+
+class _Collected(SpanProcessor):
+    """Spans of one trace, to be sent in one request."""
+
+    def __init__(self) -> None:
+        self._ended: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._ended.append(span)
+
+    def take(self) -> list[ReadableSpan]:
+        taken, self._ended = self._ended, []
+        return taken

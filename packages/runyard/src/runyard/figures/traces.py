@@ -1,0 +1,88 @@
+"""OpenTelemetry: each run's end exports a trace of its phases, where the service has an OTLP endpoint."""
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from runyard.errors import RunyardError
+from runyard.model.runs import RunId, RunRecord
+from runyard.ports.stores import RunStore
+
+if TYPE_CHECKING:
+    from runyard.figures.spans import SpanSender
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_MOST_WAITING = 1000
+_CLOSING_SECONDS = 3.0
+log = logging.getLogger(__name__)
+
+
+def has_endpoint(variables: Mapping[str, str]) -> bool:
+    if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    return any(variables.get(name) for name in ENDPOINTS)
+
+
+class TraceExport:
+    """Sends from a thread of its own. No run waits for it: what does not fit its queue, or cannot be sent, is lost and
+    counted."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+        self._waiting: queue.Queue[RunId | None] = queue.Queue(_MOST_WAITING)
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.lost = 0
+
+    def note_end(self, run: RunRecord) -> None:
+        """From any thread."""
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="traces", daemon=True)
+                self._thread.start()
+        try:
+            self._waiting.put_nowait(run.id)
+        except queue.Full:
+            self._lose("the queue is full")
+
+    def close(self) -> None:
+        """Sends what waits, for some seconds at most."""
+        if self._thread is None:
+            return
+        try:
+            self._waiting.put_nowait(None)
+        except queue.Full:
+            return
+        self._thread.join(_CLOSING_SECONDS)
+
+    def _work(self) -> None:
+        sender = _sender()
+        while (run_id := self._waiting.get()) is not None:
+            if sender is None:
+                continue
+            try:
+                if not sender.send(self._runs.get(run_id), self._runs.events(run_id)):
+                    self._lose("the endpoint does not answer or refuses them")
+            except RunyardError as problem:
+                self._lose(str(problem))
+            except Exception as problem:  # this thread must live on
+                self._lose(f"{type(problem).__name__}: {problem}")
+
+    def _lose(self, why: str) -> None:
+        self.lost += 1
+        if self.lost & (self.lost - 1) == 0:  # the first, the second, the fourth and so on
+            log.warning("%d traces of runs are lost so far, the last since %s.", self.lost, why)
+
+
+def _sender() -> "SpanSender | None":
+    try:
+        from runyard.figures.spans import SpanSender  # the packages are for those who have an endpoint
+
+        return SpanSender()
+    except ImportError as missing:
+        log.warning("Traces of runs are not sent: %s. Run: pip install 'runyard[otel]'", missing)
+    except Exception as problem:  # a variable of OpenTelemetry that it does not understand
+        log.warning("Traces of runs are not sent: %s: %s", type(problem).__name__, problem)
+    return None
