@@ -5,6 +5,7 @@ from sqlalchemy import text
 
 from runyard.stores.database import open_database
 from runyard.stores.schema import metadata
+from tests.backup.conftest import Yard
 from tests.conformance.conftest import postgres_url
 
 __all__ = ["postgres_url"]
@@ -29,6 +30,19 @@ def test_a_lost_home_comes_back_whole_from_its_backup(yard):
     restored = yard.must("restore", yard.folder / "backups")
     assert restored["name"] == second["name"]
     assert yard.described() == before
+
+
+def test_a_backup_of_a_running_service_can_be_used_beside_it(yard, tmp_path):
+    yard.python(ANOTHER_RUN)
+    yard.must("backup", tmp_path / "backups")
+    second = Yard(tmp_path / "second", tmp_path)
+    second.must("restore", tmp_path / "backups")
+    try:
+        assert len(second.must("runs", "list")) == 1
+        assert "stands_by" not in second.must("status")
+    finally:
+        second.lose_home()
+    assert yard.must("status")["running"]
 
 
 @pytest.mark.servers

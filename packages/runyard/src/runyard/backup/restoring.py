@@ -19,6 +19,7 @@ from runyard.lifecycle.home import RESTORING
 from runyard.settings import Settings
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import load_postgres
+from runyard.stores.lease import free_lease
 from runyard.stores.row_copy import copy_rows
 from runyard.stores.schema import metadata, schema_version
 from runyard.stores.sql import open_stores
@@ -59,6 +60,7 @@ def restore_backup(
         _Restore(folder, manifest, home, report).fill()
         report("database", 0, 0)
         _load(manifest, database, home, database_url)
+        _free_lease(home, database_url)
         sync_folder(home)
         (home / RESTORING).unlink()
         sync_folder(home)
@@ -196,6 +198,15 @@ def _load(manifest: Manifest, copy: Path, home: Path, database_url: str) -> None
         load_postgres(database_url, copy)
     else:
         _move_to_postgres(copy, home / "moving.db", database_url)
+
+
+def _free_lease(home: Path, database_url: str) -> None:
+    """A backup of a running service names that service as the holder; the restored one would wait for its end."""
+    database = open_database(database_url or f"sqlite:///{home / DATABASE_FILE}")
+    try:
+        free_lease(database)
+    finally:
+        database.close()
 
 
 def _move_to_postgres(copy: Path, scratch: Path, database_url: str) -> None:

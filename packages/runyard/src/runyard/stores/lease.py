@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from runyard.stores.column_types import AnyRow
@@ -137,6 +137,16 @@ class ServiceLease:
         if session:
             with suppress(DBAPIError):  # a role that may not: what the holder has locked is waited for
                 connection.execute(_END_SESSIONS, {"session": session})
+
+
+def free_lease(database: Database) -> None:
+    """Free the lease in a copy of a database: the holder that it names writes to the original.
+
+    The epoch stays, so it goes on growing. Quiet where the tables are older than leases.
+    """
+    if inspect(database.engine).has_table(service_lease.name):
+        with database.unchecked_write() as connection:
+            connection.execute(update(service_lease).values(holder=None, expires_at=None))
 
 
 def _holder(found: AnyRow) -> Holder | None:
