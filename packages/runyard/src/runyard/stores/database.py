@@ -1,5 +1,6 @@
 import fcntl
 import os
+import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 _BUSY_SECONDS = 30
+_EPOCH = "SELECT epoch FROM service_lease WHERE key = 1"
 _POOL: dict[str, Any] = {"pool_size": 20, "max_overflow": 40}
 
 
@@ -36,11 +38,21 @@ class Fence:
 
         On PostgreSQL the row stays locked until the end, so nobody takes the lease over in between.
         """
-        lock = "" if connection.dialect.name == "sqlite" else " FOR KEY SHARE"
-        found = connection.exec_driver_sql(f"SELECT epoch FROM service_lease WHERE key = 1{lock}").scalar()
-        if found != self.epoch:
+        if _stored_epoch(connection) != self.epoch:
             self.on_lost()
             raise StandingBy("Another service has taken the database over; this one writes nothing and steps down.")
+
+
+def _stored_epoch(connection: Connection) -> int | None:
+    if connection.dialect.name != "sqlite":
+        found: int | None = connection.exec_driver_sql(f"{_EPOCH} FOR KEY SHARE").scalar()
+        return found
+    driver: Any = connection.connection.driver_connection
+    try:  # past SQLAlchemy: every write pays for this
+        row = driver.execute(_EPOCH).fetchone()
+    except sqlite3.Error:
+        row = connection.exec_driver_sql(_EPOCH).first()  # raises what callers know
+    return row[0] if row else None
 
 
 @dataclass(frozen=True)
