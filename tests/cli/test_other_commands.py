@@ -24,11 +24,23 @@ def test_the_service_comes_and_goes(tmp_path: Path) -> None:
         assert running["kept"]
         assert shell("up").returncode == 0
         assert json.loads(shell("status", "-o", "json").stdout)["pid"] == running["pid"]
+        _check_status_from_elsewhere(Shell(tmp_path / "users", tmp_path), shell.home, running["url"])
     finally:
         assert shell("down").returncode == 0
         assert shell("status").returncode == 4
         assert "No service" in shell("down").stdout
         end_home(shell.home)
+
+
+def _check_status_from_elsewhere(user: Shell, home: Path, url: str) -> None:
+    user.variables.update(RUNYARD_URL=url, RUNYARD_TOKEN=(home / "token").read_text(encoding="utf-8").strip())
+    assert json.loads(user("status", "-o", "json").stdout)["url"] == url
+    user.variables["RUNYARD_TOKEN"] = "wrong"
+    assert "Set RUNYARD_TOKEN to" in user("runs", "list").stderr
+    user.variables["RUNYARD_URL"] = "http://127.0.0.1:9"
+    refused = user("status")
+    assert refused.returncode == 4
+    assert "Check RUNYARD_URL" in refused.stderr
 
 
 def test_models_can_be_listed_shown_and_taken_home(shell: Shell, runs: Runs, tmp_path: Path) -> None:

@@ -88,5 +88,5 @@ def test_a_filter_that_leaves_nothing_is_no_error(shell, listed):
 
 def test_a_list_that_is_cut_says_so(shell, listed):
     cut = shell("runs", "list", "-e", "columns", "-n", "1")
-    assert "more than these 1 runs" in cut.stderr
+    assert "the list ends after 1" in cut.stderr
     assert shell("runs", "list", "-e", "columns", "-n", "2").stderr == ""

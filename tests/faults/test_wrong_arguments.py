@@ -51,7 +51,13 @@ def test_more_nodes_than_the_cluster_has_are_refused(shared_yard: Yard) -> None:
 
 def test_an_entry_script_that_is_absent_is_refused_at_submit(shared_yard: Yard, tmp_path: Path) -> None:
     config = ScriptRunConfig(source_directory=str(tmp_path), script="absent.py", environment=this_python())
-    with pytest.raises(ExperimentExecutionException, match=r"absent\.py"):
+    with pytest.raises(ExperimentExecutionException, match=r"absent\.py.*It holds no \*\.py file\."):
+        shared_yard.submit_config(config)
+    (tmp_path / "train.py").touch()
+    with pytest.raises(ExperimentExecutionException, match=r"Scripts there: 'train\.py'\."):
+        shared_yard.submit_config(config)
+    config.script = "trian.py"
+    with pytest.raises(ExperimentExecutionException, match=r"Did you mean 'train\.py'\?"):
         shared_yard.submit_config(config)
 
 

@@ -66,8 +66,18 @@ def check_source(source_directory, script, command):
             "The script %r lies outside of source_directory %r; only that folder is sent with the run." % (
                 script, str(source_directory)))
     if not os.path.isfile(os.path.join(root, script)):
-        raise _user_error("There is no script %r in source_directory %r." % (
-            script, str(source_directory)))
+        raise _user_error("There is no script %r in source_directory %r (%s).%s" % (
+            script, str(source_directory), root, _scripts_there(root, script)))
+
+
+def _scripts_there(root, script):
+    from difflib import get_close_matches  # not needed by those who only import the SDK
+
+    there = sorted(name for name in os.listdir(root) if name.endswith(".py"))
+    close = get_close_matches(script, there, 1)
+    if close:
+        return " Did you mean %r?" % close[0]
+    return " Scripts there: %s." % ", ".join(map(repr, there[:10])) if there else " It holds no *.py file."
 
 
 def _definition(run_config, source_directory):

@@ -185,8 +185,10 @@ class Transport:
             self._service = self._find(refused=service)
 
     def _unavailable(self, service, error):
+        hint = ("Check RUNYARD_URL, and that the service runs there." if service.fixed
+                else "See 'runyard status' and 'runyard logs'.")
         return ServiceUnavailable("The Runyard service at {} does not answer: {}.".format(service.url, error),
-                                  hint="See 'runyard status', or check RUNYARD_URL.", url=service.url)
+                                  hint=hint, url=service.url)
 
 
 class _Retries:

@@ -122,7 +122,7 @@ def check(
     from runyard.lifecycle.serving import without_service
 
     if backups is not None and not repair:
-        raise Refusal("--from goes with --repair.", exit_code=Exit.USAGE)
+        raise Refusal("--from needs --repair.", exit_code=Exit.USAGE)
     settings = _settings()
     with Progress(quiet=output is Format.JSON) as progress:
         home_check = HomeCheck(settings, progress.show, without_service(settings.home))

@@ -54,7 +54,7 @@ def logs(
     for line in there:
         _print(line, output)
     if not there and not follow:
-        print(f"Nothing is logged so in {home()}.", file=sys.stderr)
+        print(f"No log line of {home()} matches.", file=sys.stderr)
     while follow:
         for line in chosen((line for tail in tails for line in tail.fresh()), level=level, run=run):
             _print(line, output)

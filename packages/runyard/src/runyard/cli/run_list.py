@@ -64,7 +64,7 @@ def list_runs(
         headings = ["run", "experiment", "status", "created", "duration", *(name for _, name in columns)]
         print_table(headings, [_row(run, columns) for run in runs], nothing="No runs.")
     if has_more:
-        print(f"There are more than these {limit} runs: -n shows more.", file=sys.stderr)
+        print(f"There are more runs: the list ends after {limit}, -n N sets how many.", file=sys.stderr)
 
 
 def _check_names(service: Service, workspace: str | None, experiment: str | None, metric: str | None) -> None:

@@ -1,11 +1,12 @@
 """Starting, stopping and asking after the service of this home folder."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import home
+from runyard.cli.connection import connect, home
 from runyard.cli.exits import Exit
 from runyard.cli.output import Format, FormatOption, print_fields, print_json
 
@@ -62,7 +63,7 @@ def down(
     if stopped_services:
         print(f"{_counted(stopped_services)} stopped answering until `runyard up`.")
     if answering:
-        print(f"{_counted(answering)} can be asked all the same; `runyard down --services` stops that too.")
+        print(f"{_counted(answering)} still running. To stop web services too: `runyard down --services`.")
 
 
 def _counted(web_services: int) -> str:
@@ -70,9 +71,16 @@ def _counted(web_services: int) -> str:
 
 
 def status(output: FormatOption = Format.TEXT) -> None:
-    """Tell whether the service runs, and where. Exit code 4 when it does not."""
+    """Tell whether the service runs, and where. Exit code 4 when it does not.
+
+    With RUNYARD_URL set, the service at that address is asked.
+    """
     from runyard.lifecycle import service_status
 
+    service = connect() if os.environ.get("RUNYARD_URL") else None
+    if service is not None and service.is_elsewhere:
+        _show_elsewhere(service.get("/health"), output)
+        return
     found = service_status(home())
     if found is None:
         if output is Format.JSON:
@@ -103,6 +111,14 @@ def serve(
     options = {"--listen": listen, "--tls-cert": tls_cert, "--tls-key": tls_key}
     given = [f"{name}={value}" for name, value in options.items() if value] + ["--no-tls"] * no_tls
     raise typer.Exit(main(["--keep" if keep else "--on-demand", "--port", str(port or 0), *given]))
+
+
+def _show_elsewhere(health: dict[str, Any], output: Format) -> None:
+    facts = {"url": os.environ["RUNYARD_URL"], "version": health["version"]}
+    if output is Format.JSON:
+        print_json({"running": True, **facts})
+    else:
+        print_fields(facts)
 
 
 def _show(service: dict[str, Any], output: Format) -> None:

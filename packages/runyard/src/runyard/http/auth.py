@@ -38,7 +38,10 @@ async def identify(request: Request) -> None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     caller = services.tokens.identify(token.strip()) if scheme.lower() == "bearer" else None
     if caller is None:
-        raise Unauthorized("The token is missing or is not one of this service.", hint="Send the one in service.json.")
+        raise Unauthorized(
+            "The token is missing or is not one of this service.",
+            hint="Set RUNYARD_TOKEN to the owner's token: the file `token` in the home of the service.",
+        )
     if caller.role is Role.NODE and not request.scope["route"].path.startswith(FOR_NODES):
         raise Unauthorized("A node's token does what its attempt needs, and nothing else.")
     if caller.role is Role.RUN:

@@ -137,7 +137,7 @@ class Agent:
                 self._last_busy = now()
             elif self._is_superfluous():
                 self._is_leaving = True
-        log.info("The agent leaves. %d supervisors go on.", len(self._children) + len(self._strangers))
+        log.info("The agent stops. %d supervisors go on.", len(self._children) + len(self._strangers))
         with contextlib.suppress(FileNotFoundError):
             (self._home / AGENT_SOCKET).unlink()
 

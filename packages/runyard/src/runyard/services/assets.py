@@ -136,7 +136,11 @@ class Assets:
             dict.fromkeys(asset.name for asset in self._assets.list(workspace, kind, latest_only=True) if asset.name)
         )
         if version is not None and name in known:
-            return NotFound(f"The {noun} {name!r} in workspace {workspace!r} has no version {version}.")
+            newest = self._assets.get(workspace, kind, name).version
+            return NotFound(
+                f"The {noun} {name!r} in workspace {workspace!r} has no version {version}.",
+                hint=f"The newest version is {newest}.",
+            )
         listed = ", ".join(f"'{one}'" for one in known[:20]) or "none"
         return NotFound(f"There is no {noun} {name!r} in workspace {workspace!r}. Known: {listed}.")
 

@@ -171,7 +171,7 @@ class Gateway:
                 log.error("%s: %s", folder.root, error)
                 return
             self._services[folder.id] = service
-            log.info("Web service %s is taken up.", folder.id)
+            log.info("Web service %s was found and is served.", folder.id)
             self._watches[folder.id] = asyncio.get_running_loop().create_task(Watch(service).run())
             try:
                 await service.resume()

@@ -49,7 +49,7 @@ def list_sweeps(
         service.require_experiment(workspace, experiment)
     found = [(run, Sweep(service, run["id"]).summary()) for run in runs]
     if has_more:
-        print(f"There are more than these {limit} sweeps: -n shows more.", file=sys.stderr)
+        print(f"There are more sweeps: the list ends after {limit}, -n N sets how many.", file=sys.stderr)
     if output is Format.JSON:
         print_json([{**run, **summary} for run, summary in found])
         return
