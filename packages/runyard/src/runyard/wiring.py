@@ -14,6 +14,7 @@ from runyard.engines.sites import KnownSites, build_sites
 from runyard.environments.compiled import CompiledWheels
 from runyard.environments.folder import key_of
 from runyard.environments.making import prune
+from runyard.environments.provisions import Provisions
 from runyard.figures.figures import Figures
 from runyard.figures.traces import TraceExport
 from runyard.foundation import Foundation, lay_foundation
@@ -242,7 +243,7 @@ def build_services(
         environment_labels=EnvironmentLabels(stores.assets, workspaces),
         built_environments=made.built,
         package_settings=made.packages,
-        attempt_packages=AttemptPackages(base.runs, made.packages, made.logins),
+        attempt_packages=AttemptPackages(base.runs, made.packages, made.logins, made.addresses),
         runs=runs,
         ranks=ranks,
         sweeps=SweepListing(base.runs, stores.trials),
@@ -311,7 +312,7 @@ def _packages(base: Foundation, workspaces: Workspaces, serving: Serving, made: 
         base.blobs,
         base.clock,
         serving.blueprints.plan,
-        lambda spec: made.builder(spec.build_variables, spec.packages),
+        lambda spec: made.builder(spec.build_variables, Provisions(spec.packages, addresses=spec.addresses)),
     )
 
 

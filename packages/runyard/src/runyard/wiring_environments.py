@@ -9,12 +9,12 @@ from runyard.environments.images.record import ImageFolder
 from runyard.environments.making import Environments, forget
 from runyard.environments.provisions import Provisions
 from runyard.foundation import Foundation
-from runyard.model.package_settings import PackageSettings
 from runyard.run_folders import environments_root
 from runyard.services.built_environments import BuiltEnvironments, ImageOf
 from runyard.services.environment_names import EnvironmentNames
 from runyard.services.incoming_environments import IncomingEnvironments
 from runyard.services.package_settings import WorkspacePackages
+from runyard.services.private_addresses import PrivateAddresses
 from runyard.services.registries import RegistryLogins
 from runyard.services.run_environments import RunEnvironments
 from runyard.services.secrets import Vault
@@ -28,15 +28,15 @@ class EnvironmentServices:
     root: Path
     packages: WorkspacePackages
     logins: RegistryLogins
+    addresses: PrivateAddresses
     incoming: IncomingEnvironments
     of_runs: RunEnvironments
     built: BuiltEnvironments
     image_of: ImageOf
 
-    def builder(self, variables: Mapping[str, str], settings: PackageSettings | None = None) -> Environments:
+    def builder(self, variables: Mapping[str, str], provisions: Provisions | None = None) -> Environments:
         """On this machine, with a submitter's variables."""
-        provisions = Provisions(settings or PackageSettings())
-        return Environments(self.root, variables, lambda: provisions)
+        return Environments(self.root, variables, lambda: provisions or Provisions())
 
     def forget(self, key: str) -> bool:
         """Remove the built environment of that key; False where it is in use, and stays."""
@@ -45,8 +45,8 @@ class EnvironmentServices:
 
 def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -> EnvironmentServices:
     root, assets = environments_root(base.settings.home), base.stores.assets
-    logins = RegistryLogins(vault)
-    incoming = IncomingEnvironments(logins, base.blobs)
+    logins, addresses = RegistryLogins(vault), PrivateAddresses(vault)
+    incoming = IncomingEnvironments(logins, addresses, base.blobs)
     names = EnvironmentNames(assets, base.clock)
 
     def image_of(key: str) -> Mapping[str, Any] | None:
@@ -57,6 +57,7 @@ def build_environments(base: Foundation, workspaces: Workspaces, vault: Vault) -
         root=root,
         packages=WorkspacePackages(vault, workspaces),
         logins=logins,
+        addresses=addresses,
         incoming=incoming,
         of_runs=RunEnvironments(incoming, names, allows_host_access=base.settings.allows_container_host_access),
         built=BuiltEnvironments(assets, names, image_of),

@@ -58,7 +58,14 @@ def build_serving(
     models = ServableModels(assets, base.runs, PythonOfRuns(environments.root, kept, environments.packages.sources))
     machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
     blueprints = Blueprints(
-        assets, models, base.blobs, environments.incoming, environments.packages, settings.web_services, machine
+        assets,
+        models,
+        base.blobs,
+        environments.incoming,
+        environments.packages,
+        environments.addresses,
+        settings.web_services,
+        machine,
     )
     credentials = ServiceCredentials(vault)
     models_stay = threading.Lock()

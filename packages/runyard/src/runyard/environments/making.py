@@ -13,7 +13,7 @@ from runyard.environments.programs import Say
 from runyard.environments.provisions import PlaceFiles, Provisions
 from runyard.environments.uv import MadeElsewhere, UvEnvironments
 from runyard.errors import EnvironmentFailed
-from runyard.model.package_settings import VIRTUAL_ENVIRONMENT
+from runyard.model.package_settings import VIRTUAL_ENVIRONMENT, PackageSettings
 from runyard.model.plan import EnvironmentSpec
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
@@ -37,7 +37,8 @@ class Environments:
         place: PlaceFiles | None = None,
     ) -> None:
         self._root, self._variables, self._provisions, self._place = root, variables, provisions, place
-        self._virtual = UvEnvironments(root, variables, lambda: provisions().settings)
+        self._asked = Provisions()
+        self._virtual = UvEnvironments(root, variables, self._settings, lambda: self._asked.addresses)
         self._images = FoundImages(root, variables)
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
@@ -67,6 +68,10 @@ class Environments:
         """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
         with self._virtual.hold(built):
             yield
+
+    def _settings(self) -> PackageSettings:
+        self._asked = self._provisions()
+        return self._asked.settings
 
     def _ensure_in_image(self, spec: EnvironmentSpec, say: Say, elsewhere: MadeElsewhere | None) -> BuiltEnvironment:
         try:

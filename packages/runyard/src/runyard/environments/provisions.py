@@ -19,3 +19,5 @@ class Provisions:
     settings: PackageSettings = field(default_factory=PackageSettings)
     registries: Mapping[str, RegistryCredentials] = field(default_factory=dict)
     """By the registry's address."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Addresses with passwords, by what stands for them in the spec."""

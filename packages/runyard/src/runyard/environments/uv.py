@@ -19,6 +19,7 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.package_settings import PackageSettings
 from runyard.model.plan import EnvironmentSpec
+from runyard.planning.plan_json import with_addresses
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 
 
@@ -36,13 +37,18 @@ class UvEnvironments:
 
     Safe to use from any number of processes. `variables` are the submitter's: PATH and HOME for finding
     interpreters, proxies, certificates and package indexes for uv. `settings` are the workspace's, asked for when
-    something is built and never to find what is.
+    something is built and never to find what is; then `addresses`: those with passwords, by what stands for them in
+    the spec.
     """
 
     def __init__(
-        self, root: Path, variables: Mapping[str, str], settings: Callable[[], PackageSettings] = PackageSettings
+        self,
+        root: Path,
+        variables: Mapping[str, str],
+        settings: Callable[[], PackageSettings] = PackageSettings,
+        addresses: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self._root, self._variables, self._settings = root, variables, settings
+        self._root, self._variables, self._settings, self._addresses = root, variables, settings, addresses
 
     def find(self, spec: EnvironmentSpec) -> BuiltEnvironment | None:
         if spec.user_managed and not spec.image:
@@ -109,8 +115,9 @@ class UvEnvironments:
         for note in spec.notes:
             say(note)
         python = Lock.parse(spec.locked).python_minor or (elsewhere.python if elsewhere else "")
-        wanted = replace(spec, python=python, exact_python=True) if python else spec
         sources = Sources(self._variables, self._settings())
+        spec = with_addresses(spec, self._addresses())  # its key is of the spec without passwords
+        wanted = replace(spec, python=python, exact_python=True) if python else spec
         try:
             return self._construct(folder, wanted, sources, say, held, elsewhere)
         except EnvironmentFailed as failure:

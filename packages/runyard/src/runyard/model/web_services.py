@@ -132,6 +132,8 @@ class ServiceSpec:
     """Of whoever deployed it, for building its environment: PATH, proxies, indexes."""
     packages: PackageSettings = field(default_factory=PackageSettings)
     """The workspace's, for the same."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Those with passwords, by what stands for them in `environment`."""
     port: int = 0
     """0: any free one; the one chosen is kept from then on."""
     host: str = "127.0.0.1"

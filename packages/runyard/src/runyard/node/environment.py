@@ -143,7 +143,7 @@ def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:
         registry: RegistryCredentials(login["username"], login["password"], registry)
         for registry, login in found["registries"].items()
     }
-    return Provisions(settings_from_json(found["settings"]), logins)
+    return Provisions(settings_from_json(found["settings"]), logins, found.get("addresses") or {})
 
 
 def _place_context(folder: AttemptFolder, plan: LaunchPlan, files: Sequence[FileEntry], into: Path) -> None:

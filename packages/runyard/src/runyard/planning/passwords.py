@@ -2,7 +2,8 @@
 the path, with a password or without; the values of parameters such as `token`; conda's /t/TOKEN."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 STARS = "****"
 _LOGIN = re.compile(r'(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}+)://(?P<login>[^\s/"<>]+)@')
@@ -14,6 +15,8 @@ _PARAMETER = re.compile(
 )
 _IN_PATH = re.compile(r"(?P<before>://[^\s/]++/t/)(?P<token>[^\s/]++)(?=/)")
 _ADDRESS = re.compile(r'(?P<host>[a-zA-Z][a-zA-Z0-9+.-]{0,30}+://[^\s/"<>]++)[^\s"<>]*+')
+_BEHIND = ";,'`)]}"
+"""What a line or a command may have behind an address."""
 # The user is the secret then: GitHub's and Gemfury's way.
 _NO_PASSWORDS = ("", "x-oauth-basic")
 
@@ -41,6 +44,37 @@ def shown(text: str, known: Iterable[str]) -> str:
     for address in _with_secrets(known):
         text = text.replace(hidden(address), address)
     return text
+
+
+def private_addresses(value: Any) -> Iterator[str]:
+    """The addresses with a secret in the texts of a JSON value."""
+    if isinstance(value, str):
+        found = (one[0].rstrip(_BEHIND) for one in _ADDRESS.finditer(value))
+        yield from filter(has_secret, found)
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from private_addresses(one)
+
+
+def replace_addresses(value: Any, others: Mapping[str, str]) -> Any:
+    """The JSON value with others for those addresses in its texts that are in `others`. An address counts as a whole:
+    one that only begins as another does is left as it is."""
+    return _mapped(value, lambda text: _ADDRESS.sub(lambda found: _other(found[0], others), text))
+
+
+def _other(found: str, others: Mapping[str, str]) -> str:
+    address = found.rstrip(_BEHIND)
+    return others.get(address, address) + found[len(address) :]
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _mapped(one, change) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(one, change) for one in value)
+    return value
 
 
 def _shown_login(found: re.Match[str]) -> str:

@@ -1,5 +1,6 @@
 """A launch plan as JSON and back: how a plan reaches its node."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from runyard.errors import Json
@@ -7,6 +8,7 @@ from runyard.model.files import FileEntry
 from runyard.model.images import ContainerWish, ImageSpec, VolumeWish
 from runyard.model.plan import CondaSpec, DataItem, EnvironmentSpec, LaunchPlan, NodePlan, PortWish, ProcessSpec
 from runyard.model.runs import AttemptId, RunId
+from runyard.planning.passwords import replace_addresses
 
 
 def plan_to_json(plan: LaunchPlan) -> Json:
@@ -50,6 +52,13 @@ def environment_from_json(body: Json) -> EnvironmentSpec:
     known["conda"] = CondaSpec(**_known(CondaSpec, conda)) if conda else None
     known["image"] = _image(image) if image else None
     return EnvironmentSpec(**known)
+
+
+def with_addresses(spec: EnvironmentSpec, addresses: Mapping[str, str]) -> EnvironmentSpec:
+    """The spec with the addresses, which have passwords, in place of what stands for them."""
+    if not addresses:
+        return spec
+    return environment_from_json(replace_addresses(environment_to_json(spec), addresses))
 
 
 def _image(body: Json) -> ImageSpec:

@@ -11,6 +11,7 @@ from runyard.planning.image import (
     mapping_in,
 )
 from runyard.ports.blobs import BlobStore
+from runyard.services.private_addresses import PrivateAddresses
 from runyard.services.registries import RegistryLogins
 from runyard.services.snapshots import checked_entries, require_blobs
 
@@ -21,8 +22,8 @@ class IncomingEnvironments:
     """Takes environments in, whatever they come with: a run, a build, an asset, a deployment. What is stored and shown
     is what `taken` gives back."""
 
-    def __init__(self, logins: RegistryLogins, blobs: BlobStore) -> None:
-        self._logins, self._blobs = logins, blobs
+    def __init__(self, logins: RegistryLogins, addresses: PrivateAddresses, blobs: BlobStore) -> None:
+        self._logins, self._addresses, self._blobs = logins, addresses, blobs
 
     def taken(self, workspace: str, environment: Any) -> dict[str, Any]:
         """Without passwords, and with the text of its build context's Dockerfile. Raises InvalidArgument, or
@@ -31,15 +32,25 @@ class IncomingEnvironments:
             raise InvalidArgument("environment must be an object.", hint="Send it as Environment makes it.")
         kept = self._logins.taken_out(workspace, environment)
         context = mapping_in(mapping_in(kept, "docker"), "buildContext")
-        if not context.get("files"):
-            return kept
-        return {**kept, "docker": {**kept["docker"], "buildContext": self._checked(context, kept["docker"])}}
+        if context.get("files"):
+            kept = {**kept, "docker": {**kept["docker"], "buildContext": self._checked(context, kept["docker"])}}
+        return self._without_secrets(workspace, kept)
 
     def of_definition(self, workspace: str, definition: Mapping[str, Any]) -> dict[str, Any]:
         """A run definition with its environment taken in."""
         if not definition.get("environment"):
             return dict(definition)
         return {**definition, "environment": self.taken(workspace, definition["environment"])}
+
+    def _without_secrets(self, workspace: str, environment: dict[str, Any]) -> dict[str, Any]:
+        """Of the addresses in what it is built from; its variables are the script's."""
+        docker, kept = mapping_in(environment, "docker"), dict(environment)
+        if environment.get("python"):
+            kept["python"] = self._addresses.taken_out(workspace, environment["python"])
+        built_from = {name: docker[name] for name in ("baseDockerfile", "buildContext") if docker.get(name)}
+        if built_from:
+            kept["docker"] = {**docker, **self._addresses.taken_out(workspace, built_from)}
+        return kept
 
     def _checked(self, context: Mapping[str, Any], docker: Mapping[str, Any]) -> dict[str, Any]:
         entries = context_files(docker)

@@ -1,8 +1,6 @@
 import hashlib
 import hmac
 import json
-import secrets
-import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -22,7 +20,7 @@ class RegistryLogins:
     of the registry; of a workspace the last that was given for an address counts."""
 
     def __init__(self, vault: Vault) -> None:
-        self._vault, self._lock = vault, threading.Lock()
+        self._vault = vault
 
     def taken_out(self, workspace: str, environment: Mapping[str, Any]) -> dict[str, Any]:
         """The environment without what it says of its registry's user, which is in the vault from then on."""
@@ -51,16 +49,7 @@ class RegistryLogins:
         way to the password."""
         logins = self.of(workspace, registries_of(image))
         told = json.dumps(logins, sort_keys=True).encode()
-        return hmac.new(self._salt(workspace), told, hashlib.sha256).hexdigest()[:24] if logins else ""
-
-    def _salt(self, workspace: str) -> bytes:
-        with self._lock:
-            try:
-                return self._vault.get(workspace, _SALT).encode()
-            except NotFound:
-                made = secrets.token_hex(32)
-                self._vault.put(workspace, _SALT, made)
-                return made.encode()
+        return hmac.new(self._vault.salt(workspace, _SALT), told, hashlib.sha256).hexdigest()[:24] if logins else ""
 
     def _keep(self, workspace: str, address: str, login: Mapping[str, str]) -> None:
         if self.of(workspace, [address]).get(address) != login:

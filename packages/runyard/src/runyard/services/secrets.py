@@ -1,4 +1,5 @@
 import os
+import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ class Vault:
 
     def __init__(self, assets: AssetStore, *, key_file: Path) -> None:
         self._assets, self._key_file = assets, key_file
-        self._lock = threading.Lock()
+        self._lock, self._salting = threading.Lock(), threading.Lock()
         self._fernet: Fernet | None = None
 
     def put(self, workspace: str, name: str, value: str) -> None:
@@ -49,6 +50,16 @@ class Vault:
             raise RunyardError(
                 f"The secret {name!r} cannot be read with the key of this home.", hint="Set it again."
             ) from None
+
+    def salt(self, workspace: str, name: str) -> bytes:
+        """A random value of the workspace, made when it is first asked for."""
+        with self._salting:
+            try:
+                return self.get(workspace, name).encode()
+            except NotFound:
+                made = secrets.token_hex(32)
+                self.put(workspace, name, made)
+                return made.encode()
 
     def names(self, workspace: str) -> list[str]:
         return [asset.name for asset in self._assets.list(workspace, AssetKind.SECRET, latest_only=True)]

@@ -1,7 +1,7 @@
 """The environment of a revision: found in the cache, or built by a process of its own.
 
-`python -m runyard.serving.building HOME` reads {"environment", "variables", "packages"} from its input, writes the
-build's lines to its error output and, at its end, one line of JSON: {} or the error in the form of the wire.
+`python -m runyard.serving.building HOME` reads {"environment", "variables", "packages", "addresses"} from its input,
+writes the build's lines to its error output and, at its end, one line of JSON: {} or the error in the form of the wire.
 """
 
 import asyncio
@@ -43,6 +43,7 @@ async def build_environment(home: Path, spec: ServiceSpec, log: ServiceLog) -> B
         "environment": to_json(spec.environment),
         "variables": dict(spec.build_variables),
         "packages": to_json(spec.packages),
+        "addresses": dict(spec.addresses),
     }
     process = Popen(
         [sys.executable, "-m", "runyard.serving.building", str(home), str(os.getpid())],
@@ -77,7 +78,8 @@ def main(home: Path, parent: int) -> int:
     spec = from_json(EnvironmentSpec, asked["environment"], "environment")
     answer: Json = {}
     try:
-        provisions = Provisions(from_json(PackageSettings, asked["packages"], "packages"))
+        settings = from_json(PackageSettings, asked["packages"], "packages")
+        provisions = Provisions(settings, addresses=asked["addresses"])
         Environments(environments_root(home), asked["variables"], lambda: provisions).ensure(spec, _say)
     except RunyardError as error:
         answer = {"error": to_wire(error)}

@@ -33,6 +33,7 @@ from runyard.errors import EnvironmentFailed
 from runyard.model.causes import Cause
 from runyard.model.images import ImageSpec
 from runyard.model.plan import EnvironmentSpec
+from runyard.planning.passwords import hidden
 from runyard.ports.environments import BuiltEnvironment
 
 TELL = "import sys; print(sys.executable, '%d.%d.%d' % sys.version_info[:3])"
@@ -233,7 +234,7 @@ class ImageBuild:
 
     def _dockerfile(self, lock: Lock, python: str) -> str:
         """What a person would write to come to the same."""
-        head = self.wanted.dockerfile.rstrip() or f"FROM {self.wanted.base}"
+        head = hidden(self.wanted.dockerfile).rstrip() or f"FROM {self.wanted.base}"
         if self.spec.user_managed:
             return f"{head}\n"
         folder = path_in_image(self.folder.key)

@@ -36,7 +36,7 @@ class ImageEnvironments(FoundImages):
         provisions: Callable[[], Provisions],
         place: PlaceFiles | None,
     ) -> None:
-        super().__init__(root, variables, self._asked)
+        super().__init__(root, variables, self._asked, lambda: self._provisions.addresses)
         self._ask, self._place, self._naming = provisions, place, Naming(root)
         self._provisions = Provisions()
 

@@ -35,7 +35,8 @@ def data(services: Use, request: Request, attempt_id: str, stores: bool = False,
 def packages(services: Use, attempt_id: str) -> Response:
     """With passwords, for a build that goes on."""
     found = services.attempt_packages.of_attempt(AttemptId(attempt_id))
-    answer = Json({"settings": settings_to_json(found.settings), "registries": found.registries})
+    told = {"registries": found.registries, "addresses": found.addresses}
+    answer = Json({"settings": settings_to_json(found.settings), **told})
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

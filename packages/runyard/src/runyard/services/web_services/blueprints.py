@@ -27,6 +27,7 @@ from runyard.ports.blobs import BlobStore
 from runyard.ports.stores import AssetStore
 from runyard.services.incoming_environments import IncomingEnvironments
 from runyard.services.package_settings import WorkspacePackages
+from runyard.services.private_addresses import PrivateAddresses
 from runyard.services.snapshots import checked_entries, require_blobs
 from runyard.services.web_services.models import ServableModels
 from runyard.services.web_services.versions import VERSIONS, is_version, stored, versions_in
@@ -53,11 +54,12 @@ class Blueprints:
         blobs: BlobStore,
         incoming: IncomingEnvironments,
         packages: WorkspacePackages,
+        addresses: PrivateAddresses,
         listening: Listening,
         machine: Machine,
     ) -> None:
         self._assets, self._models, self._blobs = assets, models, blobs
-        self._incoming, self._packages = incoming, packages
+        self._incoming, self._packages, self._addresses = incoming, packages, addresses
         self._listening, self._machine = listening, machine
 
     @property
@@ -154,7 +156,8 @@ class Blueprints:
             listening=self._listening,
             machine=self._machine,
         )
-        return replace(made, packages=self._packages.get(workspace))
+        addresses = self._addresses.of(workspace, environment_to_json(workplace.environment))
+        return replace(made, packages=self._packages.get(workspace), addresses=addresses)
 
     def _open_to_all(self, serving: Serving) -> list[str]:
         if is_loopback(self._listening.host) or serving.auth_enabled or serving.token_auth_enabled:
