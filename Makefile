@@ -18,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential debootstrap docker-compose docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql python3-dev runc
+SYSTEM_PACKAGES := build-essential debootstrap docker-compose docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql prometheus python3-dev runc
 # Packages of one command: where the command comes from elsewhere, the package would clash with it.
 COMMAND_PACKAGES := npm rclone
 
@@ -76,6 +76,7 @@ MINUTES ?= 30
 soak: $(VENV)/.dev ## mixed work for MINUTES=30: memory, descriptors, threads, database and disk as a table
 	@$(RUN) -m tests.campaign.soak --minutes $(MINUTES)
 
+# Tests start the servers that they need: policy-rc.d keeps packages from starting theirs.
 ci-setup: ## system packages by name; needs root only when one is missing
 	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
 	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done; \
@@ -83,7 +84,8 @@ ci-setup: ## system packages by name; needs root only when one is missing
 	if [ -z "$$missing" ]; then echo "system packages: all here"; exit 0; fi; \
 	command -v apt-get >/dev/null || { echo "ci-setup installs with apt-get, which is not here. Install:" $$missing; exit 1; }; \
 	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
-	export DEBIAN_FRONTEND=noninteractive; \
+	export DEBIAN_FRONTEND=noninteractive; policy=/usr/sbin/policy-rc.d; \
+	[ -e $$policy ] || { printf '#!/bin/sh\nexit 101\n' > $$policy; chmod 755 $$policy; trap "rm -f $$policy" EXIT; }; \
 	apt-get update -qq; apt-get install -y -qq --no-install-recommends $$missing >/dev/null
 	@# Where no udev runs, these devices are closed to ordinary users.
 	@[ "$$(id -u)" != 0 ] || for device in /dev/fuse /dev/net/tun; do [ ! -c "$$device" ] || chmod 666 "$$device"; done

@@ -89,7 +89,7 @@ def bring_wheels(folder: Path) -> None:
         [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder)),
             *("--constraint", str(REPOSITORY / "constraints.txt"), "pip", "setuptools"),
-            *(str(packages / "sdk"), f"{packages / 'runyard'}[postgres]"),
+            *(str(packages / "sdk"), f"{packages / 'runyard'}[otel,postgres]"),
         ],
         check=True,
         capture_output=True,

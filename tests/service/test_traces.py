@@ -27,19 +27,21 @@ def started(home):
     return client
 
 
-def submit(client, run_id, script):
+def submit(client, run_id, script, *, wait=True, **changes):
+    """How it ended, or None where that is not waited for."""
     variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     definition = {
         "script": "train.py",
         "target": "local",
         "environment": {"python": {"userManagedDependencies": True, "interpreterPath": sys.executable}},
         "runyard": {"submitter": {"python": sys.executable, "variables": variables}},
+        **changes,
     }
     snapshot = [["train.py", client.put_blob(script), len(script), 0o644]]
     client.post(
         f"{client.here}/experiments/traces/runs", {"run_id": run_id, "definition": definition, "snapshot": snapshot}
     )
-    return list(client.lines(f"/runs/{run_id}/stream"))[-1]["end"]["status"]
+    return list(client.lines(f"/runs/{run_id}/stream"))[-1]["end"]["status"] if wait else None
 
 
 def test_an_ended_run_is_a_trace_of_its_phases(home, monkeypatch):
