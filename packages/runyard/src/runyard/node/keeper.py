@@ -234,8 +234,8 @@ def _keep(ends: Path, folder: AttemptFolder, processes: Mapping[str, Callable[[]
         answer = {"error": ["OSError", str(e)]}
     except Exception as e:  # raised again by the supervisor
         answer = {"error": [type(e).__name__, str(e)]}
-    with os.fdopen(tell, "wb") as pipe:
-        pipe.write(json.dumps(answer).encode())
+    with contextlib.suppress(BrokenPipeError), os.fdopen(tell, "wb", buffering=0) as pipe:
+        pipe.write(json.dumps(answer).encode())  # a supervisor that was killed meanwhile hears nothing
     while True:
         try:
             # Not reaped before its status is kept: else a kill in between would lose it for the supervisor too.
