@@ -205,3 +205,17 @@ def test_the_signature_of_an_address_is_sent_and_no_part_of_the_files_name(works
     assert made.to_path() == ["/x.gz"]
     (path,) = made.download(str(tmp_path / "got"))
     assert Path(path).read_bytes() == b"content"
+
+
+def test_a_download_goes_through_the_callers_own_proxy(workspace, web, tmp_path, monkeypatch):
+    """The service, which was started without one, cannot find the host by itself."""
+    web.files["http://files.invalid/far.txt"] = b"from afar"  # a proxy is asked for whole addresses
+    proxy = web.put("/", b"").rstrip("/")
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", urlsplit(workspace._client.transport.service.url).netloc)
+    dataset = Dataset.File.from_files("http://files.invalid/far.txt")
+    (path,) = dataset.download(str(tmp_path / "with"))
+    assert Path(path).read_bytes() == b"from afar"
+    monkeypatch.delenv("http_proxy")
+    with pytest.raises(UserErrorException):
+        dataset.download(str(tmp_path / "without"))

@@ -65,12 +65,12 @@ class Client:
         """The answer as a file to read as it comes."""
         return self.transport.open(_address(path, query))
 
-    def download(self, path, target, size=None, version="", told=None, **query):
+    def download(self, path, target, size=None, version="", told=None, headers=None, **query):
         """Write an answer to the file `target`, whole or not at all; see runyard_sdk.fetching."""
         from runyard_sdk.fetching import fetch
 
         try:
-            fetch(self.transport, _address(path, query), target, size, version, told)
+            fetch(self.transport, _address(path, query), target, size, version, told, headers)
         except StorageFull as error:
             raise self.transport.translate(error)
 

@@ -7,32 +7,32 @@ from runyard_sdk.errors import ServiceUnavailable, SourceChanged, StorageFull
 _TRIES_WITHOUT_PROGRESS = 5
 
 
-def fetch(transport, address, target, size=None, version="", told=None):
+def fetch(transport, address, target, size=None, version="", told=None, headers=None):
     """Write an answer to the file `target`, beside it first and then renamed; folders are made.
 
     `version` says which bytes are meant (of a dataset: the etag), for a file of known size. With it a connection that
     breaks is taken up where it broke, and what had come when all tries failed is kept for the next call. `told` is
-    called with the number of bytes that came, each time some came.
+    called with the number of bytes that came, each time some came. `headers` go with every request.
     """
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     part = _Part(target, version if size else "")
     try:
         if size and part.size > size:
             part.empty()
-        _fill(transport, address, part, size, told or _quiet)
+        _fill(transport, address, part, size, told or _quiet, headers or {})
         part.become(target)
     finally:
         part.close()
 
 
-def _fill(transport, address, part, size, told):
+def _fill(transport, address, part, size, told, headers):
     from http.client import HTTPException
 
     tries, furthest = _TRIES_WITHOUT_PROGRESS, part.size
     told(part.size)
     while part.size == 0 or part.size != size:
         try:
-            _receive(transport, address, part, told)
+            _receive(transport, address, part, told, headers)
             break
         except (OSError, HTTPException) as error:
             tries = _TRIES_WITHOUT_PROGRESS if part.size > furthest else tries - 1
@@ -48,13 +48,13 @@ def _fill(transport, address, part, size, told):
             hint="It changed since it was listed: call it again."))
 
 
-def _receive(transport, address, part, told):
+def _receive(transport, address, part, told, headers):
     """Ask for what is missing, or for all where parts cannot be told apart, and write what comes."""
     if part.size and not part.is_kept:
         told(-part.size)
         part.empty()
     asked = {"Range": "bytes={}-".format(part.size)} if part.size else {}
-    with transport.stream(address, asked) as answer:
+    with transport.stream(address, dict(headers, **asked)) as answer:
         if asked and answer.status != 206:
             told(-part.size)
             part.empty()

@@ -19,6 +19,14 @@ def network_variables():
     return {name: os.environ[name] for name in _NETWORK if name in os.environ}
 
 
+def network_headers():
+    """The same for a request without a body. No query: proxies may hold passwords, and addresses are logged."""
+    import json
+
+    variables = network_variables()
+    return {"X-Runyard-Network": json.dumps(variables, sort_keys=True)} if variables else {}
+
+
 def submitter_facts():
     """The interpreter and the user that submit, and the few variables of theirs that a run may inherit."""
     variables = {name: os.environ[name] for name in _PASSED_ON + _NETWORK if name in os.environ}

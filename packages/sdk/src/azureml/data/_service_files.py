@@ -43,14 +43,16 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
     from runyard_sdk.errors import NotFound
     from runyard_sdk.parallel import each_in_parallel
     from runyard_sdk.progress import Progress
+    from runyard_sdk.submitter import network_headers
     workspace = workspace_of(dataset)
     route = workspace._path("datasets", "by-id", dataset._saved(workspace).id, "files")
+    headers = network_headers()
     targets = {file["path"]: local_path(folder, file["path"]) for file in files}
     with Progress(title, len(files), total_size(files)) as progress:
         def bring(file):
             try:
                 workspace._client.download(route + "/" + quoted_path(file["path"]), targets[file["path"]], file["size"],
-                                           file.get("etag") or "", progress.came)
+                                           file.get("etag") or "", progress.came, headers)
             except NotFound:
                 if missing is None:
                     raise

@@ -1,8 +1,10 @@
+import json
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from runyard.errors import InvalidArgument
 from runyard.errors import Json as JsonObject
 from runyard.http.answers import Json, file_answer
 from runyard.http.auth import is_from_outside, workspace_access
@@ -18,6 +20,7 @@ from runyard.planning.data_steps import FoundFile
 from runyard.services.data.datasets import NewDataset
 from runyard.services.tokens import Caller, Role
 
+NETWORK_HEADER = "X-Runyard-Network"
 router = APIRouter(prefix="/workspaces/{workspace}/datasets", dependencies=[Depends(workspace_access)])
 
 
@@ -41,7 +44,7 @@ def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response
 
 @router.get(f"/by-id/{{dataset_id}}/files/{PATH}")
 def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, path: str) -> Response:
-    content = services.datasets.open(workspace, dataset_id, path)
+    content = services.datasets.open(workspace, dataset_id, path, _network(request))
     if who.role is Role.RUN:
         found(services, who, workspace, dataset_id)
     return file_answer(content, path, range=request.headers.get("range"))
@@ -60,6 +63,15 @@ def access(services: Use, who: Who, request: Request, workspace: str, dataset_id
 def lineage(services: Use, workspace: str, dataset_id: str) -> Response:
     runs, models = services.lineage.of_dataset(services.datasets.get(workspace, dataset_id))
     return Json({"runs": runs, "models": models})
+
+
+def _network(request: Request) -> dict[str, str]:
+    """Proxies and certificates of the client."""
+    try:
+        given = json.loads(request.headers.get(NETWORK_HEADER, "{}"))
+    except (ValueError, RecursionError):
+        raise InvalidArgument(f"{NETWORK_HEADER} must be an object of strings, in JSON.") from None
+    return strings({NETWORK_HEADER: given}, NETWORK_HEADER)
 
 
 def new_dataset(body: JsonObject) -> NewDataset:

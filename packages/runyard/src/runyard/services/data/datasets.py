@@ -104,10 +104,10 @@ class Datasets:
     def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
         return self.look(dataset, self._network.for_request(variables))
 
-    def open(self, workspace: str, dataset_id: str, path: str) -> Content:
+    def open(self, workspace: str, dataset_id: str, path: str, variables: Mapping[str, str] | None = None) -> Content:
         """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
-        it is remote, reading it is SourceChanged."""
-        rules = self._network.for_request({})
+        it is remote, reading it is SourceChanged. `variables` are the proxies and certificates of whoever asks."""
+        rules = self._network.for_request(variables or {})
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is not None:
             store = self._stores.open(workspace, found.source.store, rules)
