@@ -361,3 +361,9 @@ def test_a_dataset_of_another_workspace_is_not_found(client):
     for below in ("files/a", "lineage", "access"):
         route = f"/workspaces/elsewhere/datasets/by-id/{made['id']}/{below}"
         assert client.refusal("GET", route)["code"] == "not_found"
+
+
+@pytest.mark.parametrize("header", ["{", "[1]", '{"http_proxy": []}', "[" * 5000])
+def test_a_network_header_that_is_no_object_of_strings_is_refused(client, header):
+    address = f"/api/v1{client.here}/datasets/by-id/none/files/x"
+    assert client.ask("GET", address, **{"X-Runyard-Network": header}).status == 400

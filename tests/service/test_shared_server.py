@@ -38,6 +38,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         stores.close()
 
 
+def test_a_proxy_of_the_caller_opens_no_private_address_to_a_download(serve):
+    data = serve()
+    saved = data.datasets.save("vision", NewDataset("x", WEB, validate=False))
+    with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
+        data.datasets.open("vision", saved.id, "x", {"http_proxy": "http://proxy.invalid:1"})
+
+
 def test_private_addresses_are_not_read(serve):
     data = serve()
     with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
