@@ -203,6 +203,14 @@ def test_the_workspaces_address_of_a_channel_is_taken_and_its_password_shown_to_
     assert subprocess.run(["grep", "-rlI", "s3cret", str(tmp_path)], capture_output=True, text=True).stdout == ""
 
 
+def test_the_password_of_a_channels_own_address_is_put_back_for_the_build(root, with_conda, channel, tmp_path):
+    with served(tmp_path / "channels", "reader:s3cret") as address:
+        marked, told = f"http://reader:****0123@{address}/ours", f"http://reader:s3cret@{address}/ours"
+        environments = UvEnvironments(root, with_conda, addresses=lambda: {marked: told})
+        built = environments.ensure(_spec(marked, "demo=1"), print)
+    assert "s3cret" not in built.lock
+
+
 def test_a_token_in_a_channels_path_is_a_login_that_locks_do_not_hold():
     settings = PackageSettings(conda_channels={"ours": "https://conda.example/t/s3cret/ours"})
     channels = Channels.of(CondaSpec(packages=("demo",), channels=("ours",)), Sources({}, settings))

@@ -7,6 +7,7 @@ import pytest
 
 from runyard.environments.cache import prune
 from runyard.model.plan import EnvironmentSpec
+from tests.environments.index_server import Index, serving
 from tests.environments.wheelhouse import add_source, add_wheel, submitter_without_index
 from tests.processes import pids, words_of
 from tests.serving.hosting import Hosting, ask, eventually
@@ -36,6 +37,20 @@ def test_what_is_missing_is_built_and_found_the_next_time(
         wheel.unlink()
     second = hosting.spec(USES_DEMO, environment=DEMO, build_variables=variables)
     assert ask(hosting.deploy(second).port) == (200, "1.0")
+
+
+def test_addresses_with_passwords_are_put_back_for_the_build(
+    hosting: Hosting, wheels: Path, variables: dict[str, str]
+) -> None:
+    add_wheel(wheels, "demo", "1.0")
+    with serving(Index(wheels, login="ada:s3cret")) as index:
+        address = f"{index.host}/files/demo-1.0-py3-none-any.whl".replace("://", "://ada:s3cret@")
+        marked = address.replace("s3cret", "****0123")
+        asked = EnvironmentSpec(requirements=(f"demo @ {marked}",))
+        told = {"build_variables": variables, "addresses": {marked: address}}
+        spec = hosting.spec(USES_DEMO, environment=asked, **told)
+        assert ask(hosting.deploy(spec).port) == (200, "1.0")
+    assert "s3cret" not in hosting.log(spec)
 
 
 def test_a_build_that_fails_is_told_in_the_words_of_the_resolver(
