@@ -1,5 +1,6 @@
 import sqlite3
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 
 import pytest
 
@@ -22,7 +23,7 @@ def home(stores_home):
 
 
 def checking(home: Home, url: str = "") -> HomeCheck:
-    return HomeCheck(Settings(home.path, database_url=url), quiet, nullcontext())
+    return HomeCheck(Settings(home.path, database_url=url), quiet, nullcontext)
 
 
 def damage(found: list[Finding]) -> list[str]:
@@ -92,6 +93,32 @@ def test_folders_without_an_owner_are_named_and_moved_aside(home):
     assert not (home.path / "environments" / "0123").exists()
     assert (home.path / "attempts" / "r1.1").is_dir()
     assert checking(home).check() == []
+
+
+def test_a_run_submitted_during_a_check_keeps_its_folders(home):
+    home.add_run("r1")
+
+    def submit(what: str, done: int, total: int) -> None:
+        if what == "blobs":
+            home.add_run("r2")
+
+    assert HomeCheck(Settings(home.path), submit, nullcontext).repair(None) == []
+    assert home.logs.read("r2", "logs/out.txt") == b"a line\n"
+
+
+def test_folders_are_not_moved_under_a_running_service(home):
+    home.add_run("r1")
+    home.logs.append("being-imported", "out.txt", 0, b"x")
+
+    @contextmanager
+    def running() -> Iterator[None]:
+        raise Conflict("The service is running.", hint="Stop it first: runyard down")
+        yield
+
+    named, why = HomeCheck(Settings(home.path), quiet, running).repair(None)
+    assert (named.repaired, named.is_damage) == ("", False)
+    assert "not moved: The service is running. Stop it first" in why.what
+    assert (home.path / "logs" / "being-imported" / "out.txt").exists()
 
 
 def many_runs(home: Home) -> None:
@@ -187,7 +214,7 @@ def test_the_database_is_not_built_again_under_a_running_service(home):
         def __exit__(self, *_):
             pass
 
-    found = HomeCheck(Settings(home.path), quiet, Running()).repair(None)
+    found = HomeCheck(Settings(home.path), quiet, Running).repair(None)
     assert "It was not repaired: The service is running. Stop it first: runyard down" in damage(found)
     assert not list(home.path.glob("damaged-*/runyard.db"))
 

@@ -220,3 +220,52 @@ def test_a_damaged_backup_is_refused_and_a_cut_restore_can_be_repeated(home, fol
     with pytest.raises(RunyardError, match=r"files.jsonl of backup .* is damaged"):
         restored(folder, tmp_path / "third")
     shutil.rmtree(tmp_path / "third")
+
+
+def test_a_first_backup_that_was_cut_leaves_a_folder_that_can_be_used(home, folder):
+    """What a full disk or a kill leaves before the folder is marked."""
+    folder.root.mkdir()
+    (folder.root / "runyard-backup.json.new").touch()
+    (folder.root / "lock").touch()
+    assert take(home, folder).name in folder.names()
+
+
+@pytest.mark.parametrize("part", ["files.jsonl", "manifest.json"])
+def test_a_damaged_backup_does_not_keep_later_ones_from_being_made(home, folder, tmp_path, part):
+    home.add_run("r1")
+    damaged = take(home, folder).name
+    (folder.path(damaged) / part).write_text("[")
+    later = take(home, folder, keep=2)
+    assert f"The former backup {damaged!r} is damaged." in later.notes[0]
+    assert take(home, folder, keep=2).removed_snapshots == 1
+    back = restored(folder, tmp_path / "back", name=later.name)
+    assert back.texts("r1") == home.texts("r1")
+    back.stores.close()
+
+
+def test_a_blob_cut_short_in_the_backup_is_copied_again_unless_the_home_has_the_bad_one(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    in_backup, in_home, _ = home.stores.files.list(RunId("r1"))
+    os.truncate(folder.blobs.local_path(in_backup.sha256), 1)
+    expected = home.texts("r1")
+    os.truncate(home.blobs.local_path(in_home.sha256), 1)
+    assert take(home, folder).new_blobs == 1
+    back = restored(folder, tmp_path / "back")
+    assert back.texts("r1") == expected
+    back.stores.close()
+
+
+def test_a_restored_home_is_free_of_the_service_that_was_backed_up(home, folder, tmp_path):
+    home.add_run("r1")
+    with home.stores.database.write() as connection:
+        connection.exec_driver_sql("UPDATE runs SET launched_from = 'here:/old'")
+        connection.exec_driver_sql("INSERT INTO service_lease (key, epoch, holder) VALUES (1, 7, '{\"pid\": 1}')")
+    take(home, folder)
+    back = restored(folder, tmp_path / "back")
+    with back.stores.database.read() as connection:
+        lease = connection.exec_driver_sql("SELECT epoch, holder FROM service_lease").all()
+        launched = connection.exec_driver_sql("SELECT launched_from FROM runs").scalars().all()
+    assert [tuple(row) for row in lease] in ([(7, None)], [(7, "null")])
+    assert launched == [None]
+    back.stores.close()

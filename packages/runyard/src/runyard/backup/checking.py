@@ -14,7 +14,7 @@ from runyard.environments.cache import NOT_ENVIRONMENTS
 from runyard.model.runs import AttemptId, run_of
 from runyard.settings import Settings
 from runyard.stores.blob_references import BlobReference, blob_references, named_blobs
-from runyard.stores.database import open_database
+from runyard.stores.database import Database, open_database
 from runyard.stores.database_copy import sqlite_faults
 from runyard.stores.salvage import is_damage
 from runyard.stores.schema import metadata, runs
@@ -106,12 +106,15 @@ def check_blobs(home: Path, connection: Connection, report: Report) -> Blobs:
     return Blobs(frozenset(altered), tuple(missing), unnamed, unnamed_bytes)
 
 
-def check_folders(home: Path, connection: Connection) -> Ownerless:
+def check_folders(home: Path, database: Database) -> Ownerless:
     """Not those of web services: a starting service removes what has no owner there."""
-    known = set(connection.execute(select(runs.c.id)).scalars())
-    paths = [f"logs/{name}" for name in _names(home / "logs") if name not in known]
-    paths += [f"interactive/{name}" for name in _names(home / "interactive") if name not in known]
-    for name in _names(home / "attempts"):
+    of_runs = [f"{part}/{name}" for part in ("logs", "interactive") for name in _names(home / part)]
+    attempts = _names(home / "attempts")
+    # Read after the folders: a run that was submitted meanwhile has a row before it has a folder.
+    with database.engine.connect() as connection:
+        known = set(connection.execute(select(runs.c.id)).scalars())
+    paths = [path for path in of_runs if path.partition("/")[2] not in known]
+    for name in attempts:
         if run_of(AttemptId(name)) not in known and not _is_held(home / "attempts" / name / "lock"):
             paths.append(f"attempts/{name}")
     unbuilt = [

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ FORMAT = 1
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MARK = "runyard-backup.json"
 _MANIFEST = "manifest.json"
+_LOCK = "lock"
+_OF_A_BEGINNING = frozenset({_LOCK, f"{_MARK}.new", "lost+found"})
+"""What a folder without the mark may hold: a first backup was cut, or another one is beginning."""
 _SECRET_FOLDER = 0o700
 _PIECE_BYTES = 1 << 20
 
@@ -82,15 +85,12 @@ class BackupFolder:
         """Make the folder. Raises InvalidArgument for one that holds other things."""
         with explained(self.root):
             self.root.mkdir(mode=_SECRET_FOLDER, parents=True, exist_ok=True)
-            if not self._is_marked():
-                if any(entry.name != "lost+found" for entry in os.scandir(self.root)):
-                    raise InvalidArgument(
-                        f"The folder {str(self.root)!r} is not empty and holds no backups.",
-                        hint="Name an empty or new folder.",
-                    )
-                self.root.chmod(_SECRET_FOLDER)
-                _write_synced(self.root / _MARK, json.dumps({"format": FORMAT}).encode())
-            (self.root / "snapshots").mkdir(mode=_SECRET_FOLDER, exist_ok=True)
+            held = {entry.name for entry in os.scandir(self.root)}
+            if _MARK not in held and held - _OF_A_BEGINNING:
+                raise InvalidArgument(
+                    f"The folder {str(self.root)!r} is not empty and holds no backups.",
+                    hint="Name an empty or new folder.",
+                )
 
     def require(self) -> None:
         """Raises NotFound where there are no backups, InvalidArgument for a format of a later release."""
@@ -105,20 +105,24 @@ class BackupFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One backup at a time goes into a folder. Raises Conflict for a second one."""
-        with (self.root / "lock").open("a") as lock:
+        """One backup at a time goes into a folder, which is marked as one of backups. Raises Conflict for a second."""
+        with explained(self.root), (self.root / _LOCK).open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Conflict(
                     f"Another backup is being made in {str(self.root)!r}.", hint="Wait until it has ended."
                 ) from None
+            if not self._is_marked():
+                self.root.chmod(_SECRET_FOLDER)
+                _write_synced(self.root / _MARK, json.dumps({"format": FORMAT}).encode())
+            (self.root / "snapshots").mkdir(mode=_SECRET_FOLDER, exist_ok=True)
             yield
 
     def names(self) -> list[str]:
         """Of whole snapshots, oldest first."""
-        folder = self.root / "snapshots"
-        return sorted(n.name for n in folder.iterdir() if n.name[0] != "." and (n / _MANIFEST).is_file())
+        found = (self.root / "snapshots").glob("*")
+        return sorted(n.name for n in found if n.name[0] != "." and (n / _MANIFEST).is_file())
 
     def begin(self, name: str) -> Path:
         """A new folder for the parts of a snapshot; what killed backups left is removed. For the lock's holder."""
@@ -177,20 +181,28 @@ class BackupFolder:
                 yield line.strip()
 
     def remove_older(self, keep: int) -> int:
-        """Remove all but the newest `keep` snapshots, and what only they named. For the lock's holder."""
+        """Remove all but the newest `keep` snapshots, and what only they named. For the lock's holder.
+
+        While one of those kept is damaged, so that nobody knows what it names, no content is removed.
+        """
         names = self.names()
         for name in names[:-keep]:
             hidden = self.path(f".removed-{name}")
             os.rename(self.path(name), hidden)
             shutil.rmtree(hidden)
         if len(names) > keep:
-            used: set[str] = set()
-            for name in self.names():
-                manifest = self.manifest(name)
-                used.update(self.blob_names(manifest))
-                used.update(file.sha256 for file in self.kept_files(manifest))
-            self.blobs.delete_unused(used, 0)
+            with suppress(RunyardError):
+                self.blobs.delete_unused(self._named(self.names()), 0)
         return max(0, len(names) - keep)
+
+    def _named(self, names: Iterable[str]) -> set[str]:
+        """Every blob that these snapshots name. Raises RunyardError where one is damaged."""
+        used: set[str] = set()
+        for name in names:
+            manifest = self.manifest(name)
+            used.update(self.blob_names(manifest))
+            used.update(file.sha256 for file in self.kept_files(manifest))
+        return used
 
     def _is_marked(self) -> bool:
         return (self.root / _MARK).is_file()

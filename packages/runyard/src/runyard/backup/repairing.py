@@ -4,7 +4,7 @@ What is damaged or has no owner is moved into a folder `damaged-TIME` of the hom
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,11 +31,11 @@ from runyard.stores.database import open_database
 from runyard.stores.database_copy import sqlite_faults
 from runyard.stores.rebuilding import rebuild_sqlite
 
-WithoutService = AbstractContextManager[None]
+WithoutService = Callable[[], AbstractContextManager[None]]
 
 
 class HomeCheck:
-    """`stopped` is entered for what needs the service to be stopped, and raises Conflict while it runs."""
+    """What `stopped` gives is entered for what needs the service to be stopped, and raises Conflict while it runs."""
 
     def __init__(self, settings: Settings, report: Report, stopped: WithoutService) -> None:
         self._settings, self._report, self._stopped = settings, report, stopped
@@ -66,7 +66,7 @@ class HomeCheck:
         try:
             with database.engine.connect() as connection:
                 blobs = check_blobs(self._home, connection, self._report)
-                folders = check_folders(self._home, connection)
+            folders = check_folders(self._home, database)
         except Exception:
             if broken:
                 text = "The files could not be checked, since the database cannot be read."
@@ -79,12 +79,25 @@ class HomeCheck:
         self._report("repair", 0, 0)
         return self._repaired_blobs(blobs, backup) + self._repaired_folders(folders, is_certain=not broken)
 
+    def _moved_aside(self) -> dict[str, str]:
+        """Folders that belong to nothing, and what was done. Raises Conflict while a service runs: an import, for one,
+        writes the logs of a run before its row."""
+        with self._stopped():
+            database = open_database(self._settings.store_url)
+            try:
+                paths = check_folders(self._home, database).paths
+            finally:
+                database.close()
+            for path in paths:
+                self._aside.take(path)
+        return dict.fromkeys(paths, f"moved to {self._aside.folder}")
+
     def _repaired_database(self, found: list[Finding]) -> list[Finding]:
         """SQLite is built again from every row that can be read. PostgreSQL is left to its own tools."""
         if not found or self._settings.database_url:
             return found
         try:
-            with self._stopped:
+            with self._stopped():
                 return self._rebuilt(found)
         except Conflict as error:
             return [*found, Finding("database", f"It was not repaired: {error}")]
@@ -134,10 +147,13 @@ class HomeCheck:
         """Where rows are lost, folders without an owner may belong to those rows: they stay."""
         if not is_certain:
             return _folder_findings(folders, self._home)
-        done = {}
-        for path in folders.paths:
-            self._aside.take(path)
-            done[path] = f"moved to {self._aside.folder}"
+        found: list[Finding] = []
+        done: dict[str, str] = {}
+        if folders.paths:
+            try:
+                done = self._moved_aside()
+            except Conflict as error:
+                found.append(Finding("folders", f"They were not moved: {error}", is_damage=False))
         if folders.unbuilt_environments:
             remove_unfinished(self._home / "environments")
             done |= {
@@ -148,7 +164,7 @@ class HomeCheck:
         mounts = left_mounts(self._home)
         sweep_left(self._home)
         done |= {path: "unmounted" for path in mounts if not (self._home / path).exists()}
-        return _folder_findings(folders, self._home, done, mounts)
+        return _folder_findings(folders, self._home, done, mounts) + found
 
 
 class _Aside:

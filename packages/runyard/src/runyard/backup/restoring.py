@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from sqlalchemy import inspect, select
+from sqlalchemy import inspect, select, update
 
 from runyard.backup.folder import POSTGRESQL, BackupFolder, KeptFile, Manifest
 from runyard.backup.taking import DATABASE_FILE, FILES_AT_ONCE, Report
@@ -21,7 +21,7 @@ from runyard.stores.database import open_database
 from runyard.stores.database_copy import load_postgres
 from runyard.stores.lease import free_lease
 from runyard.stores.row_copy import copy_rows
-from runyard.stores.schema import metadata, schema_version
+from runyard.stores.schema import metadata, runs, schema_version
 from runyard.stores.sql import open_stores
 
 _MADE_BY_ANY_START = frozenset(
@@ -60,7 +60,7 @@ def restore_backup(
         _Restore(folder, manifest, home, report).fill()
         report("database", 0, 0)
         _load(manifest, database, home, database_url)
-        _free_lease(home, database_url)
+        _let_go(database_url or f"sqlite:///{home / DATABASE_FILE}")
         sync_folder(home)
         (home / RESTORING).unlink()
         sync_folder(home)
@@ -200,11 +200,15 @@ def _load(manifest: Manifest, copy: Path, home: Path, database_url: str) -> None
         _move_to_postgres(copy, home / "moving.db", database_url)
 
 
-def _free_lease(home: Path, database_url: str) -> None:
-    """A backup of a running service names that service as the holder; the restored one would wait for its end."""
-    database = open_database(database_url or f"sqlite:///{home / DATABASE_FILE}")
+def _let_go(url: str) -> None:
+    """The lease and the runs that had not ended name the service that was backed up, which may go on with a database
+    of its own. The processes of those runs do not come back: the service of this home ends them."""
+    database = open_database(url)
     try:
         free_lease(database)
+        if any(column["name"] == "launched_from" for column in inspect(database.engine).get_columns(runs.name)):
+            with database.unchecked_write() as connection:
+                connection.execute(update(runs).where(runs.c.finished.is_(False)).values(launched_from=None))
     finally:
         database.close()
 

@@ -24,7 +24,7 @@ from runyard.backup.folder import (
 )
 from runyard.blobs.disk import explained
 from runyard.blobs.files import FileBlobStore
-from runyard.errors import InvalidArgument, NotFound, RunyardError
+from runyard.errors import BlobDamaged, InvalidArgument, NotFound, RunyardError
 from runyard.stores.blob_references import blob_references, named_blobs
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import copy_sqlite, dump_postgres, sqlite_faults
@@ -161,7 +161,8 @@ class _Backup:
         for start in range(0, len(names), FILES_AT_ONCE):
             self._report("blobs", start, len(names))
             some = names[start : start + FILES_AT_ONCE]
-            wanted = [(name, self._stored.local_path(name)) for name in self._target.missing(some)]
+            absent = {*self._target.missing(some), *self._cut_short(some)}
+            wanted = [(name, self._stored.local_path(name)) for name in some if name in absent]
             paths = {name: path for name, path in wanted if path is not None}
             stored = dict(zip(paths, self._target.put_files(list(paths.values())), strict=True))
             bad = {name for name, (sha256, _) in stored.items() if sha256 != name}
@@ -173,6 +174,17 @@ class _Backup:
         if lost:
             self._note_lost(lost, connection)
         return kept
+
+    def _cut_short(self, names: Sequence[str]) -> Iterator[str]:
+        """Blobs of the backup that have another size than the good ones of the home; they are removed, to be copied
+        again."""
+        for name in names:
+            here, there = self._stored.local_path(name), self._target.local_path(name)
+            if here is not None and there is not None and here.stat().st_size != there.stat().st_size:
+                with suppress(BlobDamaged):  # it is the home's that is bad
+                    self._stored.verified_path(name, always=True)
+                    there.unlink()
+                    yield name
 
     def _note_lost(self, lost: set[str], connection: Connection) -> None:
         """An asset may mention hashes that are no blobs; only those that a file needs are missed."""
@@ -202,10 +214,13 @@ class _Backup:
         return kept
 
     def _known_files(self) -> dict[str, KeptFile]:
-        names = self._folder.names()
-        if not names:
-            return {}
-        return {file.path: file for file in self._folder.kept_files(self._folder.manifest(names[-1]))}
+        """Those of the newest backup that is not damaged."""
+        for name in reversed(self._folder.names()):
+            try:
+                return {file.path: file for file in self._folder.kept_files(self._folder.manifest(name))}
+            except RunyardError as damage:
+                self._notes.append(f"The former backup {name!r} is damaged. {damage.problem}")
+        return {}
 
     def _copy_together(self, paths: Sequence[str]) -> dict[str, KeptFile]:
         """Those that did not change meanwhile; synced together, which for many small files is far quicker."""

@@ -113,9 +113,9 @@ def check(
 ) -> None:
     """Look for damage in this machine's home: the database, the hash of every file, and what belongs to nobody.
 
-    Exit code 1 while something is damaged. --repair moves damaged files, and folders that belong to nothing, into a
-    folder damaged-TIME of the home, and builds a damaged SQLite database again from the rows that can be read, for
-    which the service must be stopped.
+    Exit code 1 while something is damaged. --repair moves damaged files into a folder damaged-TIME of the home. With
+    the service stopped it also moves folders that belong to nothing, and builds a damaged SQLite database again from
+    the rows that can be read.
     """
     from runyard.backup.folder import BackupFolder
     from runyard.backup.repairing import HomeCheck
@@ -125,7 +125,7 @@ def check(
         raise Refusal("--from needs --repair.", exit_code=Exit.USAGE)
     settings = _settings()
     with Progress(quiet=output is Format.JSON) as progress:
-        home_check = HomeCheck(settings, progress.show, without_service(settings.home))
+        home_check = HomeCheck(settings, progress.show, lambda: without_service(settings.home))
         if repair:
             found = home_check.repair(BackupFolder(backups.absolute()) if backups else None)
         else:
