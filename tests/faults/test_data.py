@@ -137,7 +137,7 @@ def test_a_kill_while_a_script_reads_a_mount_leaves_nothing(yard, server, data, 
         yard.kill(victim, run)
     (tmp_path / "go").touch()
     yard.restart()
-    assert ended(run).get_status() == ("Completed" if victim in ("agent", "service") else "Failed")
+    assert ended(run).get_status() == ("Failed" if victim == "mount process" else "Completed")
     if victim == "mount process":
         assert "mounts of a died while the script was running" in message_of(run)
     eventually(lambda: not is_alive(mounting), "the end of the mount process", 10)

@@ -208,7 +208,7 @@ class TestStarting:
 
     def test_the_command_says_in_one_line_what_is_wrong(self, tmp_path, monkeypatch, capsys):
         home = tmp_path / "home"
-        home.mkdir()
+        home.mkdir(mode=0o700)
         monkeypatch.setenv("RUNYARD_HOME", str(home))
         assert main(["--listen", "0.0.0.0:0"]) == 1
         assert "unencrypted" in capsys.readouterr().err

@@ -204,8 +204,15 @@ def again(home, workspace="own"):
 
 
 def gateway_of(home):
+    """The gateway and its parent, which starts it again."""
     command = b"runyard.serving.gateway\0" + os.fsencode(home) + b"\0"
     return [pid for pid in pids() if command in next(words_of(pid), b"")]
+
+
+def kill_gateway_and_parent(home):
+    for pid in sorted(gateway_of(home)):  # the parent first, so that it starts no other
+        os.kill(pid, signal.SIGKILL)
+    _until(lambda: not gateway_of(home))
 
 
 def kill_service(home):
@@ -238,9 +245,10 @@ def test_a_service_that_is_stopped_does_not_wait_for_those_who_wait(own, home):
 
 def test_a_killed_gateway_comes_back_with_its_services_on_the_same_ports(own, home):
     record = ended(own)
-    (pid,) = gateway_of(home)
+    facts = home / "gateway.json"
+    pid = json.loads(facts.read_text())["pid"]
     os.kill(pid, signal.SIGKILL)
-    _until(lambda: gateway_of(home) not in ([], [pid]))
+    _until(lambda: json.loads(facts.read_text())["pid"] != pid)
     _until(lambda: _answers(record))
     assert ended(own)["port"] == record["port"]
 
@@ -248,9 +256,7 @@ def test_a_killed_gateway_comes_back_with_its_services_on_the_same_ports(own, ho
 def test_a_start_of_the_service_brings_web_services_back(own, home):
     record = ended(own)
     stop_service(home)
-    (pid,) = gateway_of(home)
-    os.kill(pid, signal.SIGKILL)
-    _until(lambda: not gateway_of(home))
+    kill_gateway_and_parent(home)
     again(home)
     _until(lambda: _answers(record))
 
@@ -258,9 +264,7 @@ def test_a_start_of_the_service_brings_web_services_back(own, home):
 def test_a_deployment_that_a_killed_service_stored_and_told_nobody_is_made_at_its_next_start(own, home):
     record = ended(own)
     stop_service(home)
-    (pid,) = gateway_of(home)
-    os.kill(pid, signal.SIGKILL)
-    _until(lambda: not gateway_of(home))
+    kill_gateway_and_parent(home)
     folder = home / "services" / record["id"]
     folder.rename(home / "services-lost")
     stray = home / "services" / "stray"

@@ -110,6 +110,7 @@ def test_a_log_is_read_from_an_offset(client, services, asked):
 def test_a_script_of_the_workspace_may_deploy_and_a_node_may_not(client, services, asked):
     run_id = client.interactive_run(f"deployer-{client.workspace}")["id"]
     script = script_of(client, run_id)
+    script.put_blob(SCRIPT)
     assert script.post(services, asked)["name"] == "the-service"
     assert script.get(f"{services}/the-service")["type"] == "ACI"
     node = client.with_token(Tokens(client.token).node_token(f"{run_id}.1"))
