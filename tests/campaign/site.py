@@ -140,10 +140,9 @@ class FullDisk:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)], check=True)
 
     def fill(self) -> None:
-        with self._filler.open("ab") as sink, suppress(OSError):
-            while True:
-                sink.write(bytes(65536))
-                sink.flush()
+        with suppress(OSError), self._filler.open("ab", buffering=0) as sink:
+            while sink.write(bytes(65536)):
+                pass
 
     def empty(self) -> None:
         self._filler.unlink(missing_ok=True)
