@@ -229,7 +229,7 @@ def test_the_command_exits_1_while_something_is_damaged(yard):
     done = yard("check")
     assert done.returncode == 1
     assert f"DAMAGE: files: 'outputs/0' of run r1 is altered (blob {entry.sha256})." in done.stdout
-    assert "1 things are damaged" in done.stdout
+    assert "1 thing is damaged. Repair: `runyard check --repair" in done.stdout
     assert yard("check", "--from", "x").returncode == 2
 
 

@@ -208,7 +208,8 @@ def test_a_run_that_is_no_sweep_is_told_so(shell: Shell, sweep: str) -> None:
     refused = shell("sweeps", "show", f"{sweep}_0")
     assert refused.returncode == 3
     assert f"runyard sweeps show {sweep}" in refused.stderr
-    assert shell("sweeps", "show", "HD_nobody").returncode == 3
+    unknown = shell("sweeps", "show", "HD_nobody")
+    assert (unknown.returncode, "There is no sweep 'HD_nobody'. `runyard sweeps list`" in unknown.stderr) == (3, True)
     assert shell("sweeps", "export", "../runs").returncode == 3
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from runyard.errors import InvalidArgument
 from runyard.http.open_listener import Limits, OpenListener
+from runyard.http.server import listen
 from runyard.http.tls import server_context
 from runyard.lifecycle.reach import opened_to_others
 from runyard.lifecycle.serving import main
@@ -200,6 +201,11 @@ class TestStarting:
             taken = Listen("127.0.0.1", port, certificate.chain, certificate.key)
             with pytest.raises(InvalidArgument, match=f"{port}: that port is taken"):
                 opened_to_others(replace(Settings(tmp_path), listen=taken))
+
+    def test_a_number_that_is_no_port_is_named(self):
+        with pytest.raises(InvalidArgument, match="99999: that is no port") as refused:
+            listen("127.0.0.1", 99999)
+        assert refused.value.hint == "Choose one from 1 to 65535."
 
     def test_an_address_of_another_machine_is_named(self, tmp_path):
         made = make_certificate(tmp_path / "made", "192.0.2.7")

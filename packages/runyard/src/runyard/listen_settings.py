@@ -100,6 +100,8 @@ def why_not_listening(problem: Exception) -> tuple[str, str]:
         return "that is no address of this machine", "Name one of its addresses, or 0.0.0.0 for all of them."
     if number == errno.EACCES:
         return "this user may not use that port", "Choose one above 1023."
+    if isinstance(problem, OverflowError):
+        return "that is no port", "Choose one from 1 to 65535."
     return str(getattr(problem, "strerror", None) or problem), "Choose another address."
 
 

@@ -137,9 +137,18 @@ def check(
         for one in found:
             state = "repaired" if one.repaired else "DAMAGE" if one.is_damage else "note"
             print(f"{state}: {one.part}: {one.what}{f' It was {one.repaired}.' if one.repaired else ''}")
-        print(f"{len(damage)} things are damaged." if damage else "Nothing is damaged.")
+        print(_conclusion(len(damage), after_repair=repair, had_backups=backups is not None))
     if damage:
         raise typer.Exit(Exit.NO)
+
+
+def _conclusion(damaged: int, *, after_repair: bool, had_backups: bool) -> str:
+    if not damaged:
+        return "Nothing is damaged."
+    counted = "1 thing is damaged." if damaged == 1 else f"{damaged} things are damaged."
+    if not after_repair:
+        return f"{counted} Repair: `runyard check --repair --from FOLDER`, with a folder of backups if you have one."
+    return counted if had_backups else f"{counted} Lost files come back from backups: `--from FOLDER`."
 
 
 def _settings() -> "Settings":

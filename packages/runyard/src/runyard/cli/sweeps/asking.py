@@ -5,6 +5,7 @@ import typer
 from runyard.cli.connection import Service, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.model.sweeps import SWEEP_TYPE
+from runyard_sdk.errors import NotFound
 
 SweepArgument = Annotated[
     str, typer.Argument(metavar="SWEEP", help="The sweep's id, as `runyard sweeps list` shows it.")
@@ -20,7 +21,12 @@ class Sweep:
 
     def record(self) -> dict[str, Any]:
         """The run that it is. A run that is none is refused, with what to show instead."""
-        return self._checked(self._service.get(self._address))
+        try:
+            run = self._service.get(self._address)
+        except NotFound:
+            hint = "`runyard sweeps list` shows the sweeps there are."
+            raise Refusal(f"There is no sweep {self.id!r}.", hint=hint, exit_code=Exit.NOT_FOUND) from None
+        return self._checked(run)
 
     def record_after(self, version: int, seconds: float) -> dict[str, Any]:
         """The record, once its version is above this, or after so many seconds."""
