@@ -45,7 +45,7 @@ engines: $(VENV)/.ray ## the suite of engines on a real Ray cluster of several n
 	timeout 600 $(RUN) -m pytest -m engines tests/engines --durations=5
 
 images: $(VENV)/.dev ## environments and runs in container images, on a real container engine
-	timeout 900 $(RUN) -m pytest -m images tests/images --durations=5
+	timeout 1800 $(RUN) -m pytest -m images tests/images --durations=5
 
 seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 	$(RUN) -m seeds
