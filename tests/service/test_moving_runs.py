@@ -252,6 +252,7 @@ HOSTILE = {
     "a status that there is not": in_run("rows", "run", "status", value="Great"),
     "an attempt of another run": in_run("rows", "run", "ticket", value="r2.1"),
     "a parent elsewhere": in_run("rows", "run", "parent_id", value="r2"),
+    "a parent that is itself": in_run("rows", "run", "parent_id", value="r1"),
     "an experiment that is a path": in_run("rows", "run", "experiment", value="../x"),
     "a time that is none": in_run("rows", "run", "created_at", value="now"),
     "a number too large": in_run("rows", "run", "number", value=2**40),

@@ -139,6 +139,7 @@ class _Import:
 
     def store(self) -> Imported:
         new = [number for number, run_id in enumerate(self._archive.run_ids) if self._is_new(number, run_id)]
+        self._refuse_circles()
         models = [model for given in self._archive.models if (model := self._new_model(given)) is not None]
         for number in new:
             self._store(number)
@@ -222,6 +223,23 @@ class _Import:
                 f"{self._workspace!r}.",
                 hint=f"Export {relative!r}: its children come along.",
             )
+
+    def _refuse_circles(self) -> None:
+        """A run that is its own ancestor would keep whoever looks for the first one busy for ever."""
+        parents = {
+            run_id: self._archive.described(number)["rows"]["run"]["parent_id"]
+            for number, run_id in enumerate(self._archive.run_ids)
+        }
+        firsts: set[str | None] = {None}
+        for run_id in parents:
+            line: list[str | None] = []
+            above: str | None = run_id
+            while above not in firsts:
+                if above in line:
+                    raise InvalidArgument(f"The archive has run {run_id!r} below itself.")
+                line.append(above)
+                above = parents.get(RunId(str(above)))
+            firsts.update(line)
 
     def _check_entries(self, run_id: RunId, entries: list[FileEntry]) -> None:
         if checked_entries(entries) != sorted(entries, key=lambda entry: entry.path):
