@@ -11,6 +11,7 @@ from azureml.core import Run, Workspace
 from tests.faults.yard import ENDED
 
 NO_SPACE = "No space left on device"
+ABANDONED = "ended without run.complete()"
 LOST = re.compile(r"(\d[\d,]*) (?:metric )?(?:points?|lines?|values?|metrics?)\b.*\blost\b|\blost\b.*?(\d[\d,]*)", re.I)
 
 
@@ -106,8 +107,9 @@ def _judge_run(run: Run, notes: Notes, killed: set[int], made: Judgement) -> Non
 def _judge_end(status: str, message: str, notes: Notes, killed: set[int], fault: Any) -> None:
     was_killed = notes.pid in killed
     if notes.starts == 0:
-        was_full = status == "Failed" and NO_SPACE in message
-        return None if was_full else fault("its script never began")
+        # A full disk, or a client killed between its start_logging() and its first note.
+        is_told = status == "Failed" and (NO_SPACE in message or ABANDONED in message)
+        return None if is_told else fault("its script never began")
     if notes.ends == [0]:
         # A kill after the last note and before the exit is the script's end as well.
         if status != "Completed" and not was_killed:
@@ -117,6 +119,8 @@ def _judge_end(status: str, message: str, notes: Notes, killed: set[int], fault:
         if not (status == "Failed" and (f"exit code {notes.ends[0]}" in message or was_killed)):
             fault(f"its script ended with {notes.ends[0]}")
         return None
+    if not was_killed and NO_SPACE in message:
+        return None  # its own print() or log failed on the full disk
     if not was_killed:
         return fault("its script neither ended nor was killed by us")
     if notes.completes and status == "Completed":

@@ -21,8 +21,8 @@ class DetachedProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, command: Callable[[int], list[str]], variables: Mapping[str, str]) -> None:
-        """Returns when it listens, or has found another that does; `command` gets the descriptor. Raises EngineError
-        with its last words when it ended otherwise: it will not do better the next time."""
+        """Returns when it listens, has found another that does, or was killed; `command` gets the descriptor. Raises
+        EngineError with its last words when it ended otherwise: it will not do better the next time."""
         if self._process is not None:
             self._process.poll()
         is_ready, told = os.pipe()
@@ -53,6 +53,7 @@ class DetachedProcess:
             code = process.wait(timeout=_SOON_SECONDS)
         except subprocess.TimeoutExpired:
             return
-        if code not in (0, self._another):
+        was_killed = code < 0  # says nothing about the next one
+        if not was_killed and code not in (0, self._another):
             last = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
             raise EngineError(f"The {self._what} ended with {code}: {' '.join(last)}", hint=f"See {self._log}.")
