@@ -9,8 +9,9 @@ import threading
 import pytest
 
 from runyard.backup.folder import BackupFolder
-from runyard.backup.restoring import RESTORING
+from runyard.backup.restoring import RESTORING, restore_backup
 from runyard.backup.taking import Source, take_backup
+from runyard.blobs.files import FileBlobStore
 from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
 from runyard.model.runs import RunId
 from runyard.testing.records import a_run, scalars
@@ -197,6 +198,25 @@ def test_a_home_that_holds_something_is_not_overwritten(home, folder, tmp_path):
     assert (aside / "runyard.db").read_bytes() == b"mine"
     assert back.texts("r1") == home.texts("r1")
     back.stores.close()
+
+
+def test_what_is_sound_in_a_damaged_backup_is_restored_when_asked(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    gone, altered, sound = home.stores.files.list(RunId("r1"))
+    folder.blobs.local_path(gone.sha256).unlink()
+    path = folder.blobs.local_path(altered.sha256)
+    path.chmod(0o644)
+    path.write_bytes(b"other")
+    (tmp_path / "new").mkdir()
+    told = restore_backup(folder, tmp_path / "new", "", quiet, name=None, replace=False, leave_out_damaged=True)
+    assert sorted(told.notes) == sorted(
+        f"The blob {entry.sha256} is {how} in backup {told.name!r}, and was left out."
+        for entry, how in ((gone, "missing"), (altered, "altered"))
+    )
+    back = FileBlobStore(tmp_path / "new" / "blobs")
+    assert back.missing([gone.sha256, altered.sha256, sound.sha256]) == [gone.sha256, altered.sha256]
+    assert not (tmp_path / "new" / RESTORING).exists()
 
 
 def test_a_damaged_backup_is_refused_and_a_cut_restore_can_be_repeated(home, folder, tmp_path):

@@ -42,13 +42,21 @@ class Restored:
 
 
 def restore_backup(
-    folder: BackupFolder, home: Path, database_url: str, report: Report, *, name: str | None, replace: bool
+    folder: BackupFolder,
+    home: Path,
+    database_url: str,
+    report: Report,
+    *,
+    name: str | None,
+    replace: bool,
+    leave_out_damaged: bool = False,
 ) -> Restored:
     """Bring a home back from one snapshot. The caller holds the home's service lock.
 
     With `replace`, what the home holds is moved aside first; nothing is deleted. Raises Conflict for a home or a
-    PostgreSQL database that is not empty, RunyardError for a backup that is damaged. A restore that was killed is
-    begun again by the next one; until then the home is refused by the service.
+    PostgreSQL database that is not empty, RunyardError for a backup that is damaged; with `leave_out_damaged`, damaged
+    files are left out and named in the notes. A restore that was killed is begun again by the next one; until then the
+    home is refused by the service.
     """
     folder.require()
     manifest = folder.manifest(name)
@@ -57,7 +65,8 @@ def restore_backup(
     moved = "" if (home / RESTORING).exists() else _make_room(home, replace)
     with explained(home):
         (home / RESTORING).write_text(f"{folder.root} {manifest.name}\n")
-        _Restore(folder, manifest, home, report).fill()
+        restore = _Restore(folder, manifest, home, report, leave_out_damaged)
+        restore.fill()
         report("database", 0, 0)
         _load(manifest, database, home, database_url)
         _let_go(database_url or f"sqlite:///{home / DATABASE_FILE}")
@@ -71,7 +80,7 @@ def restore_backup(
         manifest.blobs.count,
         manifest.files.count,
         moved,
-        manifest.notes,
+        (*manifest.notes, *restore.left_out),
     )
 
 
@@ -107,8 +116,12 @@ def begin_anew(settings: Settings) -> str:
 
 
 class _Restore:
-    def __init__(self, folder: BackupFolder, manifest: Manifest, home: Path, report: Report) -> None:
+    def __init__(
+        self, folder: BackupFolder, manifest: Manifest, home: Path, report: Report, leaves_out_damaged: bool
+    ) -> None:
         self._folder, self._manifest, self._home, self._report = folder, manifest, home, report
+        self._leaves_out_damaged = leaves_out_damaged
+        self.left_out: list[str] = []
         self._source, self._target = folder.blobs, FileBlobStore(home / "blobs")
 
     def fill(self) -> None:
@@ -117,7 +130,8 @@ class _Restore:
         for done, file in enumerate(self._folder.kept_files(self._manifest)):
             if done % FILES_AT_ONCE == 0:
                 self._report("files", done, self._manifest.files.count)
-            folders.add(self._put(file).parent)
+            if self._put(file):
+                folders.add((self._home / file.path).parent)
         for folder in folders:
             sync_folder(folder)
 
@@ -126,25 +140,31 @@ class _Restore:
         done = 0
         while some := list(islice(names, FILES_AT_ONCE)):
             self._report("blobs", done, self._manifest.blobs.count)
-            wanted = self._target.missing(some)
-            stored = self._target.put_files([self._path(sha256) for sha256 in wanted])
-            for sha256, (found, _) in zip(wanted, stored, strict=True):
-                if found != sha256:
-                    raise self._damaged(f"the blob {sha256}", "altered")
+            there = [(sha256, path) for sha256 in self._target.missing(some) if (path := self._path(sha256))]
+            stored = self._target.put_files([path for _, path in there])
+            for (sha256, _), (found, _) in zip(there, stored, strict=True):
+                if found != sha256:  # stored under its own hash, which nothing names: gc removes it
+                    self._leave_out(f"The blob {sha256}", "altered")
             done += len(some)
 
-    def _put(self, file: KeptFile) -> Path:
+    def _put(self, file: KeptFile) -> bool:
+        """Whether it is there now; False where it was left out."""
         target = self._home / _inner(file.path)
+        path = self._path(file.sha256)
+        if path is None:
+            return False
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = target.with_name(f".{target.name}.restoring"[-250:])
         beside.unlink(missing_ok=True)
-        source = os.open(self._path(file.sha256), os.O_RDONLY | os.O_CLOEXEC)
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             new = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             try:
                 sha256, _ = copy_large(source, new)
                 if sha256 != file.sha256:
-                    raise self._damaged(file.path, "altered")
+                    beside.unlink()
+                    self._leave_out(file.path, "altered")
+                    return False
                 os.fchmod(new, file.mode & 0o777)
                 os.utime(new, ns=(file.mtime_ns, file.mtime_ns))
                 os.fdatasync(new)
@@ -153,19 +173,24 @@ class _Restore:
         finally:
             os.close(source)
         os.rename(beside, target)
-        return target
+        return True
 
-    def _path(self, sha256: str) -> Path:
+    def _path(self, sha256: str) -> Path | None:
+        """None where it is missing and left out."""
         found = self._source.local_path(sha256)
         if found is None:
-            raise self._damaged(f"the blob {sha256}", "missing")
+            self._leave_out(f"The blob {sha256}", "missing")
         return found
 
-    def _damaged(self, what: str, how: str) -> RunyardError:
-        return RunyardError(
-            f"{what} is {how} in backup {self._manifest.name!r}.",
-            hint="The home is not whole. Restore another backup into it: `runyard restore FOLDER --snapshot NAME`.",
-        )
+    def _leave_out(self, what: str, how: str) -> None:
+        problem = f"{what} is {how} in backup {self._manifest.name!r}"
+        if not self._leaves_out_damaged:
+            raise RunyardError(
+                f"{problem}.",
+                hint="The home is not whole. Restore another backup into it: `runyard restore FOLDER --snapshot NAME`. "
+                "Or restore all that is sound: `--leave-out-damaged`.",
+            )
+        self.left_out.append(f"{problem}, and was left out.")
 
 
 def _check_database(manifest: Manifest, database_url: str) -> None:

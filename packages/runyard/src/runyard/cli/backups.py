@@ -68,6 +68,9 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Move what the home holds aside first, into a folder of the home.")
     ] = False,
+    leave_out_damaged: Annotated[
+        bool, typer.Option("--leave-out-damaged", help="Restore all that is sound, and name what is not.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Bring this machine's home back from a backup alone. The service must not run.
@@ -86,7 +89,13 @@ def restore(
     prepare_home(settings.home)
     with without_service(settings.home), Progress(quiet=output is Format.JSON) as progress:
         restored = restore_backup(
-            backups, settings.home, settings.database_url, progress.show, name=snapshot, replace=replace
+            backups,
+            settings.home,
+            settings.database_url,
+            progress.show,
+            name=snapshot,
+            replace=replace,
+            leave_out_damaged=leave_out_damaged,
         )
     if output is Format.JSON:
         print_json(asdict(restored))
