@@ -37,7 +37,7 @@ def with_needs(page):
     )
 
 
-@pytest.mark.parametrize("page", map(with_needs, PAGES_WITH_CODE), ids=name)
+@pytest.mark.parametrize("page", [with_needs(page) for page in PAGES_WITH_CODE], ids=name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, environment, tmp_path):
     folder = tmp_path / "reader"
     folder.mkdir()

@@ -196,4 +196,4 @@ def test_a_child_and_every_script_of_the_workspace_read_a_sweep_and_nobody_else(
     elsewhere = WireClient(service["url"], service["token"], workspace=f"{client.workspace}-elsewhere")
     elsewhere.put(elsewhere.here, {"exist_ok": True})
     stranger = elsewhere.interactive_run(f"stranger-{client.workspace}")["id"]
-    assert script_of(elsewhere, stranger).refusal("GET", address)["status"] == 401
+    assert script_of(elsewhere, stranger).refusal("GET", address)["status"] == 403
