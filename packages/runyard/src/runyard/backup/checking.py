@@ -1,6 +1,5 @@
 """Finding what is damaged in a home, and what in it belongs to nobody."""
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, select
 from runyard.backup.taking import DATABASE_FILE, Report
 from runyard.blobs.copying import hash_of
 from runyard.environments.cache import NOT_ENVIRONMENTS
+from runyard.environments.durable import is_locked
 from runyard.model.runs import AttemptId, run_of
 from runyard.settings import Settings
 from runyard.stores.blob_references import BlobReference, blob_references, named_blobs
@@ -115,13 +115,13 @@ def check_folders(home: Path, database: Database) -> Ownerless:
         known = set(connection.execute(select(runs.c.id)).scalars())
     paths = [path for path in of_runs if path.partition("/")[2] not in known]
     for name in attempts:
-        if run_of(AttemptId(name)) not in known and not _is_held(home / "attempts" / name / "lock"):
+        if run_of(AttemptId(name)) not in known and not is_locked(home / "attempts" / name / "lock"):
             paths.append(f"attempts/{name}")
     unbuilt = [
         f"environments/{name}"
         for name in _names(home / "environments")
         if name not in NOT_ENVIRONMENTS and not (home / "environments" / name / ".ready").exists()
-        if not _is_held(home / "environments" / "locks" / f"{name}.builder")
+        if not is_locked(home / "environments" / "locks" / f"{name}.builder")
     ]
     return Ownerless(tuple(paths), tuple(unbuilt))
 
@@ -159,22 +159,8 @@ def _blob_files(home: Path) -> Iterator["os.DirEntry[str]"]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Of the folders in it, sorted."""
+    """Names of the folders in it, sorted."""
     try:
         return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
-
-
-def _is_held(lock: Path) -> bool:
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

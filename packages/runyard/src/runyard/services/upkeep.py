@@ -1,4 +1,3 @@
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -7,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from runyard.environments.durable import is_locked
 from runyard.errors import Conflict, NotFound
 from runyard.model.runs import AttemptId, RunId, run_of
 from runyard.ports.blobs import BlobStore
@@ -113,11 +113,11 @@ class Upkeep:
                 is_old = ended_at is not None and self._clock.now() - ended_at >= older_than
             except NotFound:
                 is_old = True
-            if is_old and not _is_held(self._home / "attempts" / folder.name / "lock"):
+            if is_old and not is_locked(self._home / "attempts" / folder.name / "lock"):
                 yield folder
 
     def _attempt_folders(self) -> Iterator[Path]:
-        """Of scripts first: the private side, which has the lock, goes last."""
+        """Folders of scripts first: the private side, which has the lock, goes last."""
         for root in script_folders(self._home):
             yield from sorted(root.iterdir()) if root.is_dir() else ()
 
@@ -125,21 +125,6 @@ class Upkeep:
         """Of one that the operator has put elsewhere, there."""
         place = self._home / part
         return _bytes_below(Path(os.path.realpath(place)) if part.partition("/")[0] in RUN_FOLDERS else place)
-
-
-def _is_held(lock: Path) -> bool:
-    """Whether a supervisor still works there."""
-    try:
-        descriptor = os.open(lock, os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _bytes_below(path: Path) -> int:
