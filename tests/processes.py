@@ -1,6 +1,7 @@
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -19,3 +20,14 @@ def words_of(pid: int) -> Iterator[bytes]:
         for descriptor in os.listdir(process / "fd"):
             with suppress(FileNotFoundError):
                 yield os.fsencode(os.readlink(process / "fd" / descriptor))
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Freeze a process for the block; it may be gone at the end."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)

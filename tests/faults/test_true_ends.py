@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from azureml.core import Run
 from runyard_sdk.client import Client, quoted
 from tests.faults.yard import Yard, ended, eventually, is_alive, kill, message_of
+from tests.processes import stopped
 
 FULL = os.environ.get("RUNYARD_FAULTS") == "full"
 # Each returned call of log() is noted and fsynced outside of the platform's reach.
@@ -104,16 +103,6 @@ def test_a_supervisor_killed_around_the_end_of_its_script_leaves_the_true_end(
         scripts.append(script)
     for script in scripts:
         script.check(code)
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
 
 
 def test_runs_wait_for_an_agent_that_is_stopped(yard: Yard, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -13,18 +11,9 @@ from runyard.node.attempt import AttemptFolder
 from runyard.ports.engine import Observed, PartPhase, ticket_for
 from tests.node.conftest import a_plan, is_running, pid_from
 from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
+from tests.processes import stopped
 
 ALIVE, LOST = [Observed(PartPhase.ALIVE)], [Observed(PartPhase.LOST)]
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
 
 
 def test_a_run_submitted_while_the_agent_is_stopped_starts_when_it_goes_on(service, home, engine):

@@ -31,12 +31,12 @@ class Finding:
     what: str
     is_damage: bool = True
     repaired: str = ""
-    """What a repair did about it."""
+    """Action that a repair took."""
 
 
 @dataclass(frozen=True)
 class Blobs:
-    """What the blobs of a home were found to be."""
+    """State of the blobs of a home."""
 
     altered: frozenset[str]
     missing: tuple[BlobReference, ...]

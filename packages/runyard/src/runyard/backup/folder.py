@@ -29,7 +29,7 @@ _MARK = "runyard-backup.json"
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _OF_A_BEGINNING = frozenset({_LOCK, f"{_MARK}.new", "lost+found"})
-"""What a folder without the mark may hold: a first backup was cut, or another one is beginning."""
+"""Names that a folder without the mark may hold: a first backup was cut, or another one is beginning."""
 _SECRET_FOLDER = 0o700
 _PIECE_BYTES = 1 << 20
 
@@ -42,9 +42,9 @@ class Part:
     size: int
     sha256: str
     count: int = 0
-    """How many entries it lists, where it is a list."""
+    """Number of entries, where it is a list."""
     bytes: int = 0
-    """How many bytes the listed files have together."""
+    """Bytes of the listed files together."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class BackupFolder:
             yield
 
     def names(self) -> list[str]:
-        """Of whole snapshots, oldest first."""
+        """Names of whole snapshots, oldest first."""
         found = (self.root / "snapshots").glob("*")
         return sorted(n.name for n in found if n.name[0] != "." and (n / _MANIFEST).is_file())
 
@@ -141,7 +141,7 @@ class BackupFolder:
         sync_folder(unfinished.parent)
 
     def manifest(self, name: str | None) -> Manifest:
-        """Of the snapshot of that name, else of the newest. Raises NotFound naming those there are."""
+        """Manifest of the named snapshot, else of the newest. Raises NotFound naming those there are."""
         names = self.names()
         chosen = name or (names[-1] if names else "")
         if chosen not in names:

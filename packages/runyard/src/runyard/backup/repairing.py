@@ -35,7 +35,7 @@ WithoutService = Callable[[], AbstractContextManager[None]]
 
 
 class HomeCheck:
-    """What `stopped` gives is entered for what needs the service to be stopped, and raises Conflict while it runs."""
+    """`stopped` gives a context for work that needs the service stopped; entering it raises Conflict while one runs."""
 
     def __init__(self, settings: Settings, report: Report, stopped: WithoutService) -> None:
         self._settings, self._report, self._stopped = settings, report, stopped
@@ -144,7 +144,7 @@ class HomeCheck:
         return {sha256 for sha256, (found, _) in zip(paths, stored, strict=True) if found == sha256}
 
     def _repaired_folders(self, folders: Ownerless, *, is_certain: bool) -> list[Finding]:
-        """Where rows are lost, folders without an owner may belong to those rows: they stay."""
+        """Leave folders without an owner alone where rows are lost: they may belong to those rows."""
         if not is_certain:
             return _folder_findings(folders, self._home)
         found: list[Finding] = []

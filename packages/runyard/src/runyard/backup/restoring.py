@@ -148,7 +148,7 @@ class _Restore:
             done += len(some)
 
     def _put(self, file: KeptFile) -> bool:
-        """Whether it is there now; False where it was left out."""
+        """Write the file into the home; False where it was left out."""
         target = self._home / _inner(file.path)
         path = self._path(file.sha256)
         if path is None:

@@ -42,7 +42,7 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Taken:
-    """What a backup holds, and how much of that was not in the folder before."""
+    """Content of a backup, and how much of it was not in the folder before."""
 
     name: str
     folder: str
