@@ -126,7 +126,7 @@ class Gang:
         left += [f"{_name(pid)} in the run's network" for pid in pids() if _network_of(pid) in self._networks]
         places = [home / "attempts", home / "mounts"]
         left += [str(path) for place in places if place.exists() for path in place.iterdir()]
-        left += [str(path) for path in (home / "ports").glob("*") if _is_locked(path)]
+        left += [str(path) for path in (home / "ports").glob("*") if path.is_dir() or _is_locked(path)]
         left += [str(path) for path in Path("/dev/shm").glob("runyard-*") if path.name in self._memory]
         return left
 
@@ -210,8 +210,8 @@ def _pid_in(file: Path) -> int | None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a process holds the port; the file itself stays for the next who wants it."""
-    with path.open() as file:
+    """Whether a process holds the port. The file itself stays for the next who wants it; a run's own go with it."""
+    with suppress(FileNotFoundError), path.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
