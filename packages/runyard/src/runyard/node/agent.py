@@ -24,6 +24,7 @@ from runyard.node.containers.sweeping import ContainerSweep
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
 from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
+from runyard.node.keeping import ForkedKeeper, leave_all
 from runyard.node.line_socket import OTHER_HOME, is_for, read_line, socket_address
 from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
@@ -266,10 +267,11 @@ class Agent:
         try:
             os.setsid()
             os.umask(users_umask())  # its own files are private by their modes; the rest is for the script
-            self._leave_what_is_its_own()
             _redirect_output(folder)
+            keeper = None if folder.was_supervised() else ForkedKeeper(folder, leave_all, None)
+            self._leave_what_is_its_own()
             configure_logging("supervisor", self._home, file="agent", run=_run_of(folder.part))
-            supervise(self._home, folder.part, lock, sdk)
+            supervise(self._home, folder.part, lock, sdk, keeper)
             status = 0
         except BaseException:
             log.exception("The supervisor of %s failed.", folder.part)

@@ -115,6 +115,9 @@ class AttemptFolder:
         known = None if signed is None else ProcessId(signed["pid"], signed["started"])
         return known if known is not None and known.is_alive() else None
 
+    def was_supervised(self) -> bool:
+        return (self.root / "supervisor.json").exists()
+
     def want_cancel(self, grace_seconds: float, end_as: str = "canceled") -> None:
         """The living supervisor, or the next one, ends the part and reports it so; quiet when the part is gone."""
         with contextlib.suppress(FileNotFoundError):

@@ -2,7 +2,6 @@ import os
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
-from functools import partial
 
 from runyard.errors import Json
 from runyard.model.plan import ProcessSpec
@@ -65,8 +64,8 @@ class Running:
         launch, specs = self._launch, self._plan.here.processes
         launch.begin_logs()
         if launch.container is None and specs:
-            starts = [(spec, partial(launch.start_here, spec)) for spec in specs]
-            return self._keeper.start(starts, facts, kept_out=kept_out, life=life)
+            starts = [(spec, launch.start_of(spec)) for spec in specs]
+            return self._keeper.start(starts, facts, kept_out=kept_out, life=life, enter=launch.enter)
         self._folder.write(PROCESS, facts)
         return {} if launch.container is None else launch.start_inside(launch.container)
 

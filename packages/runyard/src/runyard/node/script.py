@@ -1,6 +1,5 @@
 import os
 import re
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,9 @@ from runyard.node.containers.part_container import PartContainer
 from runyard.node.containers.spec import Program, inside_gpus, mpi_mounts
 from runyard.node.mpi.launching import FILES_OF_LAUNCHERS, PROGRAMS
 from runyard.node.preparation import Prepared
-from runyard.node.processes import prefer_for_out_of_memory
 from runyard.node.rendezvous import with_ports
 from runyard.node.service_client import certificates_file
+from runyard.node.starting import Start, start
 from runyard.planning.variables import without_places
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -53,19 +52,16 @@ class Launch:
         programs = [self._program(spec) for spec in specs]
         return dict(zip(self._start_inside(container, programs), specs, strict=True))
 
-    def start_here(self, spec: ProcessSpec) -> int:
-        """Start a process of the part in a session of its own and return its pid. Raises OSError.
-
-        Its output goes straight into a file: it needs nobody to go on.
-        """
+    def start_of(self, spec: ProcessSpec) -> Start:
+        """What a process of the part is started with on this machine."""
         variables = self.variables(spec.env, _rank_of(spec))
-        return self._run(self.command(spec, variables), variables, log_file(self.folder, spec))
+        return self._start(str(spec.rank), self.command(spec, variables), variables, log_file(self.folder, spec))
 
     def start_daemon(self, command: list[str], log: Path) -> tuple[int, PartContainer | None]:
         """Start what a launcher on another node asked for, in a container of its own if any. Raises OSError."""
         own = self.plan.here.env
         if self.of_daemons is None:
-            return self._run(command, self.variables(own, None), log), None
+            return start(self._start("daemon", command, self.variables(own, None), log), self.enter), None
         variables = inside_gpus(self.given(own, None), self.plan.here.gpus)
         program = Program("daemon", command, log, variables, self.in_front(), files=FILES_OF_LAUNCHERS)
         container = self.of_daemons()
@@ -160,24 +156,8 @@ class Launch:
             return self.prepared.python
         return with_ports(self.words.get(word, word), self.roster)
 
-    def _run(self, command: list[str], variables: Mapping[str, str], log: Path) -> int:
-        try:
-            with log.open("ab", buffering=0) as output:
-                process = subprocess.Popen(
-                    command,
-                    cwd=self.folder.work,
-                    env=variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                    preexec_fn=self.enter,
-                )
-        except subprocess.SubprocessError as e:
-            raise OSError("the run's own network is gone") from e
-        process.returncode = 0  # The event loop reaps it; Popen must not.
-        prefer_for_out_of_memory(process.pid)
-        return process.pid
+    def _start(self, name: str, command: list[str], variables: dict[str, str], log: Path) -> Start:
+        return Start(name, command, variables, str(self.folder.work), str(log))
 
 
 def _rank_of(spec: ProcessSpec) -> int | None:

@@ -27,6 +27,7 @@ from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import now
 from runyard.node.journals import lost_lines
 from runyard.node.keeper import PROCESS, Keeper
+from runyard.node.keeping import ForkedKeeper
 from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
@@ -44,21 +45,23 @@ _LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(home: Path, part: str, lock: int, sdk: Path | None) -> None:
+def supervise(home: Path, part: str, lock: int, sdk: Path | None, keeper: ForkedKeeper | None) -> None:
     """Bring the part to its end. `lock` is the descriptor that holds its lock, `sdk` the folder of the SDK if the
-    agent has found it."""
+    agent has found it, `keeper` an exit keeper that waits for its order."""
     body = AttemptFolder(home, part).read("plan.json")
     if body is not None:
         plan = plan_from_json(body)
-        Supervisor(AttemptFolder.of_plan(home, plan), plan, lock, sdk).run()
+        Supervisor(AttemptFolder.of_plan(home, plan), plan, lock, sdk, keeper).run()
 
 
 class Supervisor:
-    def __init__(self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None) -> None:
+    def __init__(
+        self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None, keeper: ForkedKeeper | None
+    ) -> None:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
         self._background = Background(folder, plan)
         self._data = DataCare(folder, plan, self)
-        self._keeper = Keeper(folder, self._background.loop, self._background.watcher)
+        self._keeper = Keeper(folder, self._background.loop, self._background.watcher, keeper)
         self._containers = ContainerCare(folder, self.run_aside)
         self._tree = ProcessTree(
             folder,
@@ -71,7 +74,7 @@ class Supervisor:
         self._assembly = Assembly(folder, plan, self._background, self._tree, self._containers)
 
     def run(self) -> None:
-        was_supervised = self._folder.read("supervisor.json") is not None
+        was_supervised = self._folder.was_supervised()
         own = identify(os.getpid())
         self._folder.write("supervisor.json", {"pid": os.getpid(), "started": own.started if own else 0})
         adopt_orphans()
