@@ -35,6 +35,26 @@ def hostile_texts(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
     return [(start, pump, end) for start, pump in pairs if pump for end in ENDS]
 
 
+def possessive_groups(pattern: "re.Pattern[Any]") -> bool:
+    """Whether it repeats anything but a single character possessively."""
+    text = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
+    return _has_possessive_group(list(parser.parse(text, pattern.flags & ~re.DEBUG)))
+
+
+def _has_possessive_group(nodes: Nodes) -> bool:
+    for kind, value in nodes:
+        if kind is sre.POSSESSIVE_REPEAT and not _is_one_character(list(value[2])):
+            return True
+        below = [list(value[2])] if kind in REPEATS else _branches(kind, value)
+        if any(map(_has_possessive_group, below)):
+            return True
+    return False
+
+
+def _is_one_character(nodes: Nodes) -> bool:
+    return len(nodes) == 1 and nodes[0][0] in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
+
+
 def _starts_and_pumps(tree: Nodes, dice: random.Random) -> Iterator[tuple[str, str]]:
     wide = list(_wide_repeats(tree))
     if not wide:

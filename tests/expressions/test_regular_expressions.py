@@ -25,7 +25,7 @@ from runyard.planning.packages import LONGEST_LINE, Wishes, add_conda, add_pip
 from runyard_sdk import ignore
 
 from .found import Expression, expressions
-from .hostile import hostile_texts
+from .hostile import hostile_texts, possessive_groups
 
 FEW, SOME, MANY = 32, 512, 16_384
 QUICK = 48  # linear costs grow 16 times from FEW to SOME, quadratic ones 256 times
@@ -74,6 +74,20 @@ def test_no_text_takes_more_than_linear_time(found: Expression) -> None:
             for start, pump, end in hostile_texts(pattern):
                 grown = _growth(pattern, method, lambda n: start + pump * n + end)  # noqa: B023 - used at once
                 assert not grown, f"{pattern.pattern!r}.{method}({start!r} + {pump!r} * n + {end!r}): {grown}"
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: f"{found.place}:{found.line}")
+def test_no_group_is_repeated_possessively(found: Expression) -> None:
+    """Python 3.11 before 3.11.5, Debian 12's for one, matches such groups wrongly."""
+    for pattern in found.patterns or BUILT[found.place][1]:
+        assert not possessive_groups(pattern), f"{found.place}: {pattern.pattern!r}"
+
+
+@pytest.mark.parametrize(
+    ("text", "has_one"), [(r"a++b?+[cd]*+\s{2,3}+", False), (r"(?:ab)++", True), (r"x(a(?:b|c[de])?+)", True)]
+)
+def test_the_test_finds_possessive_groups(text: str, has_one: bool) -> None:
+    assert possessive_groups(re.compile(text)) == has_one
 
 
 def test_a_table_entry_belongs_to_an_expression() -> None:

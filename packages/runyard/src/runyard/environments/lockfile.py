@@ -9,11 +9,11 @@ OLD_HEADER = re.compile(r"# python (?P<minor>\d+\.\d+)")
 VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*(?:==\s*(?P<version>[^\s;\\]+)|@\s)")
 HASH = re.compile(r"--hash=\S+")
 REQUIREMENT = (
-    r"[A-Za-z0-9][\w.-]*+(?:\[[\w.,\s-]*+\])?+\s*+(?:==\s*+[\w.!+-]++|@\s*+[a-z+]++:[^\s;'\"`$\\]++)(?:\s*+;[^#\\]*+)?+"
+    r"[A-Za-z0-9][\w.-]*+(?:\[[\w.,\s-]*+\])?\s*+(?:==\s*+[\w.!+-]++|@\s*+[a-z+]++:[^\s;'\"`$\\]++)(?:\s*+;[^#\\]*+)?"
 )
-HASHES = r"(?:--hash=[a-z0-9]++:[0-9a-f]++)?+"
+HASHES = r"(?:--hash=[a-z0-9]++:[0-9a-f]++)?"
 OF_CONDA = r"@EXPLICIT|[a-z]+://[^\s'\"`$\\]+#[0-9a-f]{32,64}"
-PLAIN = re.compile(rf"(?:(?:{REQUIREMENT})?+\s*+{HASHES}\s*+\\?+|{OF_CONDA})\s*+")
+PLAIN = re.compile(rf"(?:(?:{REQUIREMENT})?\s*+{HASHES}\s*+\\?+|{OF_CONDA})\s*+")
 COMPILED = "compiled"
 
 

@@ -17,15 +17,15 @@ ORIGINALS_OWN = "mcr.microsoft.com/azureml/"
 DEFAULT_DOCKERFILE = "Dockerfile"
 
 FROM = re.compile(
-    r"^[^\S\n]*+FROM\s++(?:--\S++\s++)*+(?P<base>\S++)(?:\s++AS\s++(?P<stage>\S++))?+", re.IGNORECASE | re.MULTILINE
+    r"^[^\S\n]*+FROM\s++(?:--\S++\s++)*(?P<base>\S++)(?:\s++AS\s++(?P<stage>\S++))?", re.IGNORECASE | re.MULTILINE
 )
 """The line of a Dockerfile that begins a stage."""
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}+(?<!-))?+"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*+|\[[0-9a-fA-F:]{{2,39}}\]"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{1,62}+(?<!-))?"
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]{{2,39}}\]"
 _ADDRESS = re.compile(rf"(?:{_HOST})(?::[0-9]{{1,5}})?")
-_PART = r"[a-z0-9]++(?:(?:\.|_{1,2}|-++)[a-z0-9]++)*+"
+_PART = r"[a-z0-9]++(?:(?:\.|_{1,2}|-++)[a-z0-9]++)*"
 _REFERENCE = re.compile(
-    rf"(?P<name>(?:(?:{_HOST})(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*+)"
+    rf"(?P<name>(?:(?:{_HOST})(?::[0-9]{{1,5}})?/)?{_PART}(?:/{_PART})*)"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?"
 )
 _LONGEST_REFERENCE = 512

@@ -13,7 +13,7 @@ from runyard.planning.resources import Resources
 from runyard.planning.variables import direct_variables, gpu_variables, user_variables
 
 _FIRST_PORT = 2222
-_PINNED = re.compile(r"(?i)tensorflow(?:[-_](?:cpu|gpu|intel))?\s*+(?:\[[^\]]*+\]\s*+)?+[=~]=++\s*+(\d++)")
+_PINNED = re.compile(r"(?i)tensorflow(?:[-_](?:cpu|gpu|intel))?\s*+(?:\[[^\]]*+\]\s*+)?[=~]=++\s*+(\d++)")
 
 
 @dataclass(frozen=True)

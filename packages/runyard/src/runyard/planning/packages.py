@@ -27,16 +27,17 @@ AZUREML_BRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 LONGEST_LINE = 16_384
 """Characters of a requirement; hashes of all files of a large package take several thousand."""
-# Every repeat here is possessive: text can be read in one way only, and refusing it takes no longer than reading it.
-NAME = re.compile(r"\s*+([A-Za-z0-9]++(?:[._-]++[A-Za-z0-9]++)*+)\s*+(?:\[([^\]]*+)\])?+")
-VERSIONS = r"\s*+\(?+\s*+(?:(?:===|==|!=|<=|>=|~=|<|>)\s*+[A-Za-z0-9._+!*-]++\s*+,?+\s*+)*+\)?+"
+# Every repeat of a character is possessive: text can be read in one way only, and refusing it takes no longer than
+# reading it. Repeats of groups are not: Python before 3.11.5 matches those wrongly.
+NAME = re.compile(r"\s*+([A-Za-z0-9]++(?:[._-]++[A-Za-z0-9]++)*)\s*+(?:\[([^\]]*+)\])?")
+VERSIONS = r"\s*+\(?+\s*+(?:(?:===|==|!=|<=|>=|~=|<|>)\s*+[A-Za-z0-9._+!*-]++\s*+,?+\s*+)*\)?+"
 ADDRESS = r"[A-Za-z0-9+.-]++:[^\s;'\"`$\\]++"
 MARKER_WORD = (
     r"(?:python_version|python_full_version|os_name|sys_platform|platform_(?:machine|system|release|version|"
     r"python_implementation)|implementation_(?:name|version)|extra|and|or|not|in|===|==|~=|!=|<=|>=|<|>|[()]|"
     r"'[\w.,<>=!~\s+*-]*+'|\"[\w.,<>=!~\s+*-]*+\")"
 )
-MARKER = rf"(?:\s*+;(?:\s*+{MARKER_WORD})++)?+(?:\s*+(?<=\s)--hash[= ][a-z0-9]++:[0-9a-f]++)*+"
+MARKER = rf"(?:\s*+;(?:\s*+{MARKER_WORD})+)?(?:\s*+(?<=\s)--hash[= ][a-z0-9]++:[0-9a-f]++)*"
 REQUIREMENT = re.compile(rf"(?:{NAME.pattern}(?:\s*+@\s*+{ADDRESS}|{VERSIONS})|{ADDRESS}){MARKER}\s*+")
 BRINGS_PYTHON = ("python", "pip", "setuptools", "wheel")
 KEPT_OPTIONS = (

@@ -12,7 +12,7 @@ from runyard.containers.containers import Mount
 # What is mounted below /dev, which an engine makes afresh for each container, leaves no folder behind in a layer.
 TOOLS = "/dev/runyard"
 LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib64/ld64.so.2")
-LOADED = re.compile(r"^[^\S\n]*+(?:\S++ => )?+(?P<path>/\S++) \(0x", re.M)
+LOADED = re.compile(r"^[^\S\n]*+(?:\S++ => )?(?P<path>/\S++) \(0x", re.M)
 ASKED_SECONDS = 30
 
 
