@@ -32,7 +32,7 @@ from runyard.node.processes import ProcessId
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
-from runyard.process_logs import configure_logging
+from runyard.process_logs import configure_logging, label_lines
 from runyard.umask import keep_files_private, users_umask
 
 _IDLE_SECONDS, _IDLE_WITHOUT_SERVICE_SECONDS, _LOOK_SECONDS = 30 * 60, 60, 30
@@ -270,7 +270,7 @@ class Agent:
             _redirect_output(folder)
             keeper = None if folder.was_supervised() else ForkedKeeper(folder, leave_all, None)
             self._leave_what_is_its_own()
-            configure_logging("supervisor", self._home, file="agent", run=_run_of(folder.part))
+            label_lines("supervisor", _run_of(folder.part))
             supervise(self._home, folder.part, lock, sdk, keeper)
             status = 0
         except BaseException:

@@ -4,6 +4,6 @@ JSON lines in `HOME/process-logs/`, written through the standard logging module.
 stops the process that writes it.
 """
 
-from runyard.process_logs.setup import LOG_FOLDER, configure_logging, log_level
+from runyard.process_logs.setup import LOG_FOLDER, configure_logging, label_lines, log_level
 
-__all__ = ["LOG_FOLDER", "configure_logging", "log_level"]
+__all__ = ["LOG_FOLDER", "configure_logging", "label_lines", "log_level"]

@@ -37,18 +37,17 @@ def open_log(home: Path, name: str, component: str) -> RotatingFile:
     return RotatingFile(log_file(home, name), lost)
 
 
-def configure_logging(component: str, home: Path, *, file: str = "", run: str | None = None) -> None:
-    """Write the log lines of this process to `file` of the home (named as `component` by default) and to standard
-    error. Uncaught exceptions become log lines. A later call replaces the earlier one; `run` is that of every line
-    that names no other.
+def configure_logging(component: str, home: Path) -> None:
+    """Write the log lines of this process to the component's file of the home and to standard error. Uncaught
+    exceptions become log lines. A later call replaces the earlier one.
 
     Standard error that is `HOME/COMPONENT.log`, as for processes started in the background, gets warnings and errors
     alone and is kept small.
     """
-    level, name = log_level().upper(), file or component
-    is_background = is_own_file(home / f"{name}.log")
-    to_file = _FileHandler(open_log(home, name, component), component, run)
-    to_error = _ErrorHandler(component, run, is_background)
+    level = log_level().upper()
+    is_background = is_own_file(home / f"{component}.log")
+    to_file = _FileHandler(open_log(home, component, component), component)
+    to_error = _ErrorHandler(component, is_background)
     to_error.setLevel(logging.WARNING if is_background else logging.DEBUG)
     root = logging.getLogger()
     for earlier in [one for one in root.handlers if isinstance(one, (_FileHandler, _ErrorHandler))]:
@@ -64,14 +63,26 @@ def configure_logging(component: str, home: Path, *, file: str = "", run: str | 
     threading.excepthook = _log_uncaught_in_thread
 
 
+def label_lines(component: str, run: str) -> None:
+    """For a fork of a process that has configured its logging, with standard error of its own: it goes on in the same
+    file, as `component`; `run` is that of every line that names no other."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, (_FileHandler, _ErrorHandler)):
+            handler.component, handler.run = component, run
+        if isinstance(handler, _ErrorHandler):
+            handler.is_own = False
+            handler.setLevel(logging.DEBUG)
+
+
 class _FileHandler(logging.Handler):
-    def __init__(self, file: RotatingFile, component: str, run: str | None) -> None:
+    def __init__(self, file: RotatingFile, component: str) -> None:
         super().__init__()
-        self._file, self._component, self._run = file, component, run
+        self._file, self.component = file, component
+        self.run: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._file.write(encoded(line_of(record, self._component, self._run)))
+            self._file.write(encoded(line_of(record, self.component, self.run)))
         except Exception:
             self.handleError(record)
 
@@ -81,18 +92,19 @@ class _FileHandler(logging.Handler):
 
 
 class _ErrorHandler(logging.Handler):
-    def __init__(self, component: str, run: str | None, is_own: bool) -> None:
+    def __init__(self, component: str, is_own: bool) -> None:
         super().__init__()
-        self._component, self._run, self._is_own = component, run, is_own
+        self.component, self.is_own = component, is_own
+        self.run: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = readable(line_of(record, self._component, self._run))
+            text = readable(line_of(record, self.component, self.run))
             if sys.stderr is sys.__stderr__:
                 write_if_it_can(text.encode("utf-8", "backslashreplace"))
             else:  # somebody gathers it in this process
                 sys.stderr.write(text)
-            if self._is_own:
+            if self.is_own:
                 keep_end(2)
         except Exception:
             self.handleError(record)
