@@ -61,8 +61,11 @@ class ForkedKeeper:
 
 def leave_all(order: int) -> None:
     """For a keeper of the first moment, which is handed later what it is to hold."""
-    os.closerange(3, order)
-    os.closerange(order + 1, os.sysconf("SC_OPEN_MAX"))
+    # Not by os.closerange: without help of the kernel it tries every number up to a limit that may be a billion.
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != order:
+            with contextlib.suppress(OSError):  # the one of the listing itself
+                os.close(number)
 
 
 def leave_channels(order: int, kept_out: Collection[int], life: Collection[int]) -> None:
