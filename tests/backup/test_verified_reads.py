@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_an_altered_blob_is_an_error_and_is_stored_again_when_sent_again(tmp_pat
     stored(blobs, b"good")
     assert blobs.missing([sha256]) == []
     assert blobs.open(sha256).read() == b"good"
+
+
+def test_deleted_blobs_take_no_memory(tmp_path):
+    blobs = FileBlobStore(tmp_path)
+    grown = []
+    for turn in range(3):
+        tracemalloc.start()
+        for number in range(300):
+            stored(blobs, f"{turn} {number}".encode())
+        blobs.delete_unused(set(), -60)
+        grown.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert grown[-1] < 20_000  # what is known of 300 blobs takes 100,000 bytes
 
 
 def test_content_altered_behind_an_old_time_is_found_where_every_read_is_verified(tmp_path):

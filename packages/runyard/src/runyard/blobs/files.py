@@ -126,6 +126,7 @@ class FileBlobStore:
                     facts = entry.stat(follow_symlinks=False)
                     if entry.name not in used and facts.st_mtime < limit:
                         os.unlink(entry.path)
+                        self._marks.forget(entry.name)
                         count, freed = count + 1, freed + facts.st_size
         return count, freed
 

@@ -29,6 +29,11 @@ class VerifiedMarks:
         self._marks.pop(sha256, None)
         self._damaged.add(sha256)
 
+    def forget(self, sha256: str) -> None:
+        """Its file is deleted."""
+        self._marks.pop(sha256, None)
+        self._damaged.discard(sha256)
+
     def is_damaged(self, sha256: str) -> bool:
         return sha256 in self._damaged
 

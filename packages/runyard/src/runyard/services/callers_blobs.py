@@ -81,7 +81,11 @@ class CallersBlobs:
         return self._blobs.verified_path(sha256, size=size, always=always)
 
     def delete_unused(self, used: set[str], older_than_seconds: float) -> tuple[int, int]:
-        return self._blobs.delete_unused(used, older_than_seconds)
+        deleted = self._blobs.delete_unused(used, older_than_seconds)
+        for workspace, sha256 in self._shown.kept():
+            if self._blobs.local_path(sha256.hex()) is None:  # `missing` would keep it from the next deletion
+                self._shown.drop((workspace, sha256))
+        return deleted
 
     def remove_abandoned(self) -> tuple[int, int]:
         return self._blobs.remove_abandoned()

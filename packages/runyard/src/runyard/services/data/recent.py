@@ -27,6 +27,10 @@ class Recent(Generic[Key, Value]):
         with self._lock:
             self._kept.pop(key, None)
 
+    def kept(self) -> list[Key]:
+        with self._lock:
+            return list(self._kept)
+
     def get(self, key: Key) -> Value | None:
         with self._lock:
             until, value = self._kept.get(key, (0.0, None))
