@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from runyard.process_logs import LOG_FOLDER
 from tests.campaign.scripts import NOTES
 from tests.campaign.site import Site
 
@@ -108,10 +109,16 @@ def _row(site: Site, seconds: float) -> dict[str, float]:
             row |= {f"{kind}_{name}": value for name, value in _held_by(pids[0]).items()}
     database = [site.home / name for name in ("runyard.db", "runyard.db-wal")]
     row["database_mb"] = round(sum(file.stat().st_size for file in database if file.exists()) / 1e6, 1)
-    used = subprocess.run(["du", "-sm", str(site.home)], capture_output=True, text=True, check=False).stdout.split()
-    row["home_mb"] = float(used[0]) if used else 0.0
+    logs = _megabytes(site.home / LOG_FOLDER)
+    row["home_mb"] = round(_megabytes(site.home) - logs, 1)
+    row["process_logs_mb"] = logs  # grow up to their own bound, see process_logs/rotating_file.py
     row["notes"] = sum(1 for _ in site.notes.iterdir())
     return row
+
+
+def _megabytes(folder: Path) -> float:
+    used = subprocess.run(["du", "-sk", str(folder)], capture_output=True, text=True, check=False).stdout.split()
+    return round(int(used[0]) / 1024, 1) if used else 0.0
 
 
 def _held_by(pid: int) -> dict[str, float]:
