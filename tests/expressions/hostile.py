@@ -11,7 +11,7 @@ import re._parser as parser
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-PUMPS = 6  # pieces that are made of one repeat
+PUMPS = 6  # pieces that are made of one repeat, for each of its alternatives
 ENDS = ("\x00", "\n\x00")
 ALPHABET = "aA0_-.,=+/:@ \t\n\r\"'<>()[]{}#$%&!*\\;|~^?`é\x00"
 REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
@@ -60,7 +60,7 @@ def _starts_and_pumps(tree: Nodes, dice: random.Random) -> Iterator[tuple[str, s
     if not wide:
         return  # the text that it can read is bounded
     for before, body, after in wide:
-        for _ in range(PUMPS):
+        for _ in range(PUMPS * _count_alternatives(body)):
             piece = _sample(body, dice)
             yield _sample(before, dice), piece
             # The repeat next to this one may read the same text.
@@ -94,6 +94,14 @@ def _branches(kind: Any, value: Any) -> list[Nodes]:
     if kind is sre.BRANCH:
         return [list(branch) for branch in value[1]]
     return []
+
+
+def _count_alternatives(nodes: Nodes) -> int:
+    count = 1
+    for kind, value in nodes:
+        below = [list(value[2])] if kind in REPEATS else _branches(kind, value)
+        count += sum(map(_count_alternatives, below)) - 1 if below else 0
+    return count
 
 
 def _sample(nodes: Nodes, dice: random.Random) -> str:
