@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
@@ -73,6 +74,11 @@ class Keeper:
         """End a keeper that was given no order."""
         if self._forked is not None:
             self._forked.order.close()
+
+    def kill(self) -> None:
+        """End one that may be frozen, and below which no process of the part is left."""
+        if self._process is not None:
+            self._process.send(signal.SIGKILL)
 
     def find(self, started: Json) -> bool:
         """Whether an earlier supervisor's keeper lives, or has known how a process ended."""

@@ -76,17 +76,19 @@ def _wished_grace(folder: AttemptFolder) -> float | None:
 
 
 def _end_if_left(folder: AttemptFolder) -> bool:
-    """False where the supervisor is at work, and has no process left but those that help it deliver."""
+    """False where the supervisor is at work, and has no process left but those that help it deliver. It does not work
+    while one of them is frozen, such as its exit keeper."""
     supervisor = folder.supervisor()
     if supervisor is None:
         return False
     spared = platform_processes(folder.home)
     left = carrying(PART_VARIABLE, folder.part, spared, home=folder.home)
-    if not left and not supervisor.is_frozen():
+    below = descendants(supervisor.pid, spared)
+    if not left and not any(process.is_frozen() for process in (supervisor, *below)):
         return False
     with contextlib.suppress(OSError):  # a full disk: the part's end will then tell of its supervisor's
         folder.write(OVERDUE, {})
     # The supervisor first: it must not take the death of what it looks after for its own end.
-    for process in [supervisor, *descendants(supervisor.pid, spared), *left]:
+    for process in [supervisor, *below, *left]:
         process.send(signal.SIGKILL)
     return True

@@ -86,6 +86,7 @@ class Supervisor:
                 self._finish(ending)
         except AttemptOver:
             self._give_up()
+        self._keeper.kill()  # one that somebody has frozen would outlive the part
         self._containers.remove()  # also what a supervisor before this one had asked for in its last moment
         self._assembly.close()
         self._folder.delete()
@@ -116,6 +117,8 @@ class Supervisor:
         if started is None or not self._keeper.find(started) or self._data.known_script_end() is not None:
             return None
         while self._keeper.is_alive() and not self._keeper.may_have_started():  # it leaves, or begins
+            if self._background.stop is not None:
+                self._keeper.kill()  # it may be frozen
             self.wait_until(self._keeper.may_have_started, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
         if not self._keeper.may_have_started() or self._told_before() is not None:
             return None
@@ -219,6 +222,8 @@ class Supervisor:
 
     def _prepare(self) -> Prepared | Ending:
         self._background.collection.watch()
+        if self._background.stop is not None:  # told so before this supervisor began
+            return ends.as_told(self._background.stop.end_as, "Preparing")
         at_once = prepared_at_once(self._folder, self._plan)
         if at_once is not None:
             return at_once
