@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from runyard.errors import RunyardError
+from runyard.errors import Conflict, RunyardError
 from runyard.lifecycle import start_service, stop_service
+from runyard.lifecycle.serving import without_service
 from runyard.stores.database import open_database
 from runyard.stores.schema import metadata
 from tests.conformance.conftest import postgres_url
@@ -84,6 +85,17 @@ def test_a_restore_that_was_cut_is_refused(home):
     (home / "restoring").write_text("x")
     with pytest.raises(RunyardError, match=r"restore was cut.*runyard restore FOLDER"):
         start_service(home, keep=False)
+
+
+def test_what_works_on_a_home_beside_a_restore_is_told_so(home):
+    home.mkdir(exist_ok=True)
+    with without_service(home):
+        told = pytest.raises(Conflict, match=r"Another process works on the home .*: a restore.*Wait until")
+        with told, without_service(home):
+            pass
+        (home / "restoring").write_text("x")
+        with pytest.raises(RunyardError, match=r"is being restored.*once `runyard restore` has ended"):
+            start_service(home, keep=False)
 
 
 def test_gc_deletes_nothing_on_an_empty_database(home):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import shutil
@@ -12,9 +13,10 @@ from runyard.backup.folder import BackupFolder
 from runyard.backup.restoring import RESTORING, restore_backup
 from runyard.backup.taking import Source, take_backup
 from runyard.blobs.files import FileBlobStore
-from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError
+from runyard.errors import Conflict, InvalidArgument, NotFound, RunyardError, StorageFull
 from runyard.model.runs import RunId
 from runyard.testing.records import a_run, scalars
+from runyard.testing.small_disk import mounted
 from tests.backup.homes import quiet, restored, take
 
 KILLED = """
@@ -28,6 +30,21 @@ def report(what, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 take_backup(Source(Path(sys.argv[1]), ""), BackupFolder(Path(sys.argv[2])), report)
+"""
+
+CUT_WHILE_MOVING = """
+import os, signal, sys
+from pathlib import Path
+from runyard.backup.folder import BackupFolder
+from runyard.backup.restoring import restore_backup
+
+def cut_second(event, arguments):
+    if event == "os.rename" and Path(arguments[0]).name == "runyard.db":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(cut_second)
+folder, home = BackupFolder(Path(sys.argv[1])), Path(sys.argv[2])
+restore_backup(folder, home, "", lambda *_: None, name=None, replace=True)
 """
 
 
@@ -289,3 +306,65 @@ def test_a_restored_home_is_free_of_the_service_that_was_backed_up(home, folder,
     assert [tuple(row) for row in lease] in ([(7, None)], [(7, "null")])
     assert launched == [None]
     back.stores.close()
+
+
+def _files_of_home(home):
+    found = (path for part in ("logs", "datastores", "blobs") for path in (home / part).rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(home)) for path in found if path.parent.name != "blobs")
+
+
+def test_another_backup_restored_after_a_cut_restore_leaves_nothing_of_that_one(home, folder, tmp_path):
+    home.add_run("r1")
+    first = take(home, folder)
+    home.add_run("r2")
+    (home.path / "datastores").mkdir()
+    (home.path / "datastores" / "late.txt").write_text("late")
+    take(home, folder)
+    late = folder.blobs.local_path(hashlib.sha256(b"late").hexdigest())
+    late.chmod(0o644)
+    late.write_bytes(b"other")
+    with pytest.raises(RunyardError, match=r"datastores/late.txt is altered"):
+        restored(folder, tmp_path / "new")
+    for place in ("new", "fresh"):
+        restored(folder, tmp_path / place, name=first.name).stores.close()
+    new, fresh = (_files_of_home(tmp_path / place) for place in ("new", "fresh"))
+    assert new == fresh
+
+
+def test_a_restore_cut_while_it_moved_the_old_home_aside_moves_the_rest_too(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    other = tmp_path / "other"
+    (other / "blobs").mkdir(parents=True)
+    (other / "runyard.db").write_bytes(b"mine")
+    with subprocess.Popen([sys.executable, "-c", CUT_WHILE_MOVING, str(folder.root), str(other)]) as cut:
+        assert cut.wait() == -signal.SIGKILL
+    assert (other / RESTORING).exists()
+    assert (other / "runyard.db").read_bytes() == b"mine"
+    back = restored(folder, other)
+    assert back.texts("r1") == home.texts("r1")
+    [aside] = other.glob("replaced-*/runyard.db")
+    assert aside.read_bytes() == b"mine"
+    back.stores.close()
+
+
+def test_no_backup_is_made_of_a_home_whose_restore_was_cut(home, folder):
+    (home.path / RESTORING).write_text("x")
+    with pytest.raises(Conflict, match="its restore was cut"):
+        take(home, folder)
+    (home.path / RESTORING).unlink()
+
+
+def test_a_full_disk_of_the_backups_is_named_and_leaves_the_former_ones(home, tmp_path):
+    home.add_run("r1")
+    with mounted(tmp_path / "small", 4) as place:
+        small = BackupFolder(place / "backups")
+        first = take(home, small)
+        (home.path / "datastores").mkdir()
+        (home.path / "datastores" / "big").write_bytes(os.urandom(8 << 20))
+        with pytest.raises(StorageFull, match=r"disk of the backups in .* is full.*former backups are as they were"):
+            take(home, small)
+        assert small.names() == [first.name]
+        back = restored(small, tmp_path / "back")
+        assert back.texts("r1") == home.texts("r1")
+        back.stores.close()

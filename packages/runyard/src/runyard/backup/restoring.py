@@ -29,6 +29,11 @@ _MADE_BY_ANY_START = frozenset(
 )
 
 
+_ASIDE = "replaced"
+_MOVING = "moving aside what was here\n"
+"""Content of the marker before it names the backup: a restore that is cut then moves the rest aside, too."""
+
+
 @dataclass(frozen=True)
 class Restored:
     name: str
@@ -62,9 +67,8 @@ def restore_backup(
     manifest = folder.manifest(name)
     database = folder.checked_part(manifest, manifest.database)
     _check_database(manifest, database_url)
-    moved = "" if (home / RESTORING).exists() else _make_room(home, replace)
     with explained(home):
-        (home / RESTORING).write_text(f"{folder.root} {manifest.name}\n")
+        moved = _begin(home, f"{folder.root} {manifest.name}\n", replace)
         restore = _Restore(folder, manifest, home, report, leave_out_damaged)
         restore.fill()
         report("database", 0, 0)
@@ -251,14 +255,30 @@ def _move_to_postgres(copy: Path, scratch: Path, database_url: str) -> None:
         left.unlink()
 
 
-def _make_room(home: Path, replace: bool) -> str:
-    held = sorted(entry.name for entry in os.scandir(home) if entry.name not in _MADE_BY_ANY_START)
-    if held and not replace:
+def _begin(home: Path, what: str, replace: bool) -> str:
+    """Mark the home as one that is being restored from `what`, with nothing else in it; returns the folder that the
+    rest was moved to. What a cut restore of the same has brought stays, to be completed."""
+    marker = home / RESTORING
+    cut = marker.read_text() if marker.exists() else None
+    if cut == what:
+        return ""
+    held = sorted(entry.name for entry in os.scandir(home) if entry.name not in {*_MADE_BY_ANY_START, RESTORING})
+    if cut is not None:
+        held = [name for name in held if not name.startswith(f"{_ASIDE}-")]
+    if held and not replace and cut is None:
         raise Conflict(
             f"The home {str(home)!r} is not empty: it has {', '.join(held[:4])}{' ...' if len(held) > 4 else ''}.",
             hint="Set RUNYARD_HOME to a new folder, or give --replace, which moves what is there aside.",
         )
-    return move_aside(home, iter(held), "replaced")
+    try:
+        marker.write_text(_MOVING)
+    except OSError:
+        if cut is None:  # the home is as it was
+            marker.unlink(missing_ok=True)
+        raise
+    moved = move_aside(home, iter(held), _ASIDE)
+    marker.write_text(what)
+    return moved
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -24,7 +24,8 @@ from runyard.backup.folder import (
 )
 from runyard.blobs.disk import explained
 from runyard.blobs.files import FileBlobStore
-from runyard.errors import BlobDamaged, InvalidArgument, NotFound, RunyardError
+from runyard.errors import BlobDamaged, InvalidArgument, NotFound, RunyardError, StorageFull
+from runyard.lifecycle.home import require_restored
 from runyard.stores.blob_references import blob_references, named_blobs
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import copy_sqlite, dump_postgres, sqlite_faults
@@ -74,10 +75,17 @@ def take_backup(
     The database is copied first; then everything that this copy names, of which nothing can be collected meanwhile.
     """
     _check_place(source.home, folder.root)
+    require_restored(source.home)
     _require_database(source)
     folder.prepare()
-    with folder.locked(), explained(folder.root):
-        return _Backup(source, folder, report).take(with_data and source.has_data_here, keep)
+    try:
+        with folder.locked(), explained(folder.root):
+            return _Backup(source, folder, report).take(with_data and source.has_data_here, keep)
+    except StorageFull as full:
+        raise StorageFull(
+            f"The disk of the backups in {str(folder.root)!r} is full.",
+            hint="The former backups are as they were. Free space on that disk, then try again.",
+        ) from full
 
 
 class _Backup:

@@ -25,6 +25,7 @@ from runyard.lifecycle.discovery import (
     write_start_error,
 )
 from runyard.lifecycle.home import (
+    RESTORING,
     close_to_others,
     place_run_folders,
     prepare_home,
@@ -126,6 +127,11 @@ def _service_lock(home: Path) -> Iterator[bool]:
                 if service_status(home) is not None:
                     yield False
                     return
+                if (home / RESTORING).exists():
+                    raise Conflict(
+                        f"The home {home} is being restored.",
+                        hint="Start the service once `runyard restore` has ended.",
+                    ) from None
                 if time.monotonic() > ends_at:
                     raise RunyardError(
                         f"Another process holds {home / 'service.lock'} and does not answer as the service of {home}.",
@@ -144,6 +150,11 @@ def without_service(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if service_status(home) is None:
+                raise Conflict(
+                    f"Another process works on the home {home}: a restore, a repair, a service that does not answer.",
+                    hint="Wait until it has ended, then try again.",
+                ) from None
             raise Conflict(f"The service of {home} is running.", hint="Stop it first: runyard down") from None
         yield
 
