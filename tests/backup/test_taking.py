@@ -217,6 +217,18 @@ def test_a_home_that_holds_something_is_not_overwritten(home, folder, tmp_path):
     back.stores.close()
 
 
+def test_what_a_start_on_a_full_disk_left_is_no_home(home, folder, tmp_path):
+    home.add_run("r1")
+    take(home, folder)
+    other = tmp_path / "other"
+    (other / "process-logs").mkdir(parents=True)
+    (other / "process-logs" / "service.jsonl").write_bytes(b"")
+    (other / ".start-error.json.17").write_bytes(b"")
+    back = restored(folder, other)
+    assert back.texts("r1") == home.texts("r1")
+    back.stores.close()
+
+
 def test_what_is_sound_in_a_damaged_backup_is_restored_when_asked(home, folder, tmp_path):
     home.add_run("r1")
     take(home, folder)

@@ -16,6 +16,7 @@ from runyard.blobs.disk import explained, sync_folder
 from runyard.blobs.files import FileBlobStore
 from runyard.errors import Conflict, InvalidArgument, RunyardError
 from runyard.lifecycle.home import RESTORING
+from runyard.process_logs import LOG_FOLDER
 from runyard.settings import Settings
 from runyard.stores.database import open_database
 from runyard.stores.database_copy import load_postgres
@@ -25,8 +26,9 @@ from runyard.stores.schema import metadata, runs, schema_version
 from runyard.stores.sql import open_stores
 
 _MADE_BY_ANY_START = frozenset(
-    {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found"}
+    {"service.lock", "start.lock", "service.log", "start-error.json", "runyard-path", "lost+found", LOG_FOLDER}
 )
+_CUT_START_ERROR = ".start-error.json."
 
 
 _ASIDE = "replaced"
@@ -262,7 +264,7 @@ def _begin(home: Path, what: str, replace: bool) -> str:
     cut = marker.read_text() if marker.exists() else None
     if cut == what:
         return ""
-    held = sorted(entry.name for entry in os.scandir(home) if entry.name not in {*_MADE_BY_ANY_START, RESTORING})
+    held = sorted(name for name in os.listdir(home) if not _is_made_by_any_start(name) and name != RESTORING)
     if cut is not None:
         held = [name for name in held if not name.startswith(f"{_ASIDE}-")]
     if held and not replace and cut is None:
@@ -279,6 +281,10 @@ def _begin(home: Path, what: str, replace: bool) -> str:
     moved = move_aside(home, iter(held), _ASIDE)
     marker.write_text(what)
     return moved
+
+
+def _is_made_by_any_start(name: str) -> bool:
+    return name in _MADE_BY_ANY_START or name.startswith(_CUT_START_ERROR)
 
 
 def _copy_database(source: Path, target: Path) -> None:
