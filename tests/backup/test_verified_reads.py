@@ -55,6 +55,17 @@ def test_deleted_blobs_take_no_memory(tmp_path):
     assert grown[-1] < 20_000  # what is known of 300 blobs takes 100,000 bytes
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_wrong_size_is_an_error_of_whoever_named_it_and_costs_nobody_else_the_blob(tmp_path, is_known):
+    blobs = FileBlobStore(tmp_path)
+    sha256 = stored(blobs, b"good")
+    for opened in (blobs if is_known else FileBlobStore(tmp_path),) * 2:
+        with pytest.raises(BlobDamaged, match="has 4 bytes, not 5"):
+            opened.verified_path(sha256, size=5)
+        assert opened.missing([sha256]) == []
+        assert opened.verified_path(sha256, size=4).read_bytes() == b"good"
+
+
 def test_content_altered_behind_an_old_time_is_found_where_every_read_is_verified(tmp_path):
     blobs = FileBlobStore(tmp_path)
     sha256 = stored(blobs, b"good")
