@@ -380,3 +380,15 @@ def test_a_full_disk_of_the_backups_is_named_and_leaves_the_former_ones(home, tm
         back = restored(small, tmp_path / "back")
         assert back.texts("r1") == home.texts("r1")
         back.stores.close()
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "数" * 85], ids=["ascii", "more bytes than characters"])
+def test_a_file_with_a_name_as_long_as_names_can_be_comes_back(home, folder, tmp_path, name):
+    place = home.path / "datastores" / "vision" / "workspaceblobstore"
+    place.mkdir(parents=True)
+    (place / name).write_bytes(b"data")
+    take(home, folder)
+    back = restored(folder, tmp_path / "back")
+    there = back.path / place.relative_to(home.path)
+    assert [(file.name, file.read_bytes()) for file in there.iterdir()] == [(name, b"data")]
+    back.stores.close()

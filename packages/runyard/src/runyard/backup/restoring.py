@@ -160,7 +160,7 @@ class _Restore:
         if path is None:
             return False
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.restoring"[-250:])
+        beside = target.with_name(f".restoring-{file.sha256}")  # the target's own name may be as long as a name can be
         beside.unlink(missing_ok=True)
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
