@@ -1,5 +1,6 @@
 """Runs go from one home to another with all that is theirs, and an archive can bring nothing else."""
 
+import hashlib
 import json
 import tarfile
 from collections.abc import Callable, Iterator
@@ -326,3 +327,38 @@ def test_an_archive_that_was_cut_or_altered_anywhere_is_refused(here, elsewhere)
     elsewhere.take(archive)
     same = (fingerprint(place.exports.described(RunId("r1"))) for place in (here, elsewhere))
     assert len(set(same)) == 1
+
+
+def _model(**changes: Any) -> Change:
+    def change(name: str, data: bytes) -> bytes:
+        return data if name != "models.json" else json.dumps([json.loads(data)[0] | changes]).encode()
+
+    return change
+
+
+def test_a_model_whose_id_is_taken_is_refused_and_its_run_not_stored(here, there):
+    here.add_sweep()
+    taken = there.stores.assets.add("other", AssetKind.MODEL, "net", {"files": []}, {})
+    with pytest.raises(Conflict, match="net:2, or its id, is taken"):
+        there.take(altered(here.archive("HD_1"), _model(id=taken.id)))
+    assert not any(_has(there, run_id) for run_id in ("HD_1", "HD_1_0", "HD_1_1"))
+    assert not list((there.home / "logs").iterdir())
+    assert there.take(here.archive("HD_1")).runs == ["HD_1", "HD_1_0", "HD_1_1"]
+
+
+def test_metrics_of_a_later_run_that_cannot_be_right_store_no_earlier_one(here, there):
+    here.add_run("r1")
+    here.add_run("r2")
+    wrong = b'{"metric": {}}\n'
+
+    def change(name: str, data: bytes) -> bytes:
+        if name == "runs/1/metrics.jsonl":
+            return wrong
+        if name != "runs/1/run.json":
+            return data
+        return json.dumps(json.loads(data) | {"metrics": [len(wrong), hashlib.sha256(wrong).hexdigest()]}).encode()
+
+    with pytest.raises(InvalidArgument, match="does not fit that table"):
+        there.take(altered(here.archive("r1", "r2"), change))
+    assert there.is_untouched()
+    assert not _has(there, "r2")

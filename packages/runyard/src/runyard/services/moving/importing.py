@@ -141,12 +141,26 @@ class _Import:
         new = [number for number, run_id in enumerate(self._archive.run_ids) if self._is_new(number, run_id)]
         self._refuse_circles()
         models = [model for given in self._archive.models if (model := self._new_model(given)) is not None]
-        for number in new:
-            self._store(number)
-        for model in models:
-            self._around.transfer.insert_model(model)
-            self._done.models.append(f"{model.name}:{model.version}")
+        stored: list[Asset] = []
+        try:
+            for number in new:
+                self._store(number)
+            for model in models:
+                self._around.transfer.insert_model(model)
+                stored.append(model)
+        except Exception:
+            self._undo(stored)
+            raise
+        self._done.models += [f"{model.name}:{model.version}" for model in stored]
         return self._done
+
+    def _undo(self, models: list[Asset]) -> None:
+        """Some of what an archive holds is found to be wrong by the database alone."""
+        for model in models:
+            self._around.assets.delete(self._workspace, AssetKind.MODEL, model.name, model.version)
+        for run_id in reversed(self._done.runs):
+            self._around.runs.delete(RunId(run_id))
+            self._around.logs.delete(run_id)
 
     def _is_new(self, number: int, run_id: RunId) -> bool:
         described = self._archive.described(number)
