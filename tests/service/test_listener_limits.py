@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def test_a_body_that_stops_coming_is_given_up(connect):
         assert b"200" not in _all(slow)
 
 
+def test_the_body_of_an_answered_request_cannot_trickle_on_for_ever(connect):
+    with connect() as slow:
+        slow.sendall(b"POST /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        assert b"200" in slow.recv(4096)
+        slow.settimeout(0.05)  # between one byte and the next
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            _trickle(slow)
+
+
 def test_an_answer_that_is_not_taken_is_given_up(connect):
     with connect() as idle:
         idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -106,8 +116,8 @@ def test_one_address_has_a_share_of_the_connections_and_no_more(connect):
 
 
 async def _app(scope, receive, send):
-    """Takes a whole body and answers; of /large without an end, until the connection is gone."""
-    while (await receive()).get("more_body"):
+    """Takes a whole body, but not that of /unread, and answers; /large without an end, until the connection is gone."""
+    while scope["path"] != "/unread" and (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
     if scope["path"] == "/large":
@@ -135,3 +145,11 @@ def _send_again_and_again(connection: socket.socket, data: bytes) -> None:
     """Much more than the kernel holds between two ends."""
     for _ in range(1000):
         connection.sendall(data)
+
+
+def _trickle(slow):
+    for _ in range(200):
+        slow.sendall(b"x")
+        with suppress(TimeoutError):
+            if not slow.recv(4096):
+                raise ConnectionResetError

@@ -18,6 +18,8 @@ _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-L
 _FAREWELL_SECONDS = 1.0
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _MOST_CONNECTIONS = 4000
+_LEAST_BYTES_PER_SECOND = 1024
+"""Of a body that goes on although its request has been answered."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._proxies = proxies
         self._limits, self._crowd, self._address = limits, crowd, ""
         self._is_in_head, self._head_bytes = True, 0
-        self._came, self._was_owing = False, False
+        self._came, self._was_owing = 0, False
         self._left = 0
         self._head_bell: asyncio.TimerHandle | None = None
         self._look_bell: asyncio.TimerHandle | None = None
@@ -120,7 +122,7 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._came = True
+        self._came += len(data)
         self._head_bytes += len(data)
         super().data_received(data)
         if self._is_in_head and self._head_bytes > self._limits.head_bytes:
@@ -155,12 +157,15 @@ class BoundedHttp(HttpToolsProtocol):
     def _look(self) -> None:
         """End a client whose turn it was, to send or to take, at the last look and now, and who did neither."""
         cycle, left = self.cycle, self.transport.get_write_buffer_size()
-        is_sending = cycle is not None and not cycle.response_complete and cycle.more_body and not self.flow.read_paused
-        is_owing = (is_sending and not self._came) or (left > 0 and left == self._left)
+        is_sending = cycle is not None and cycle.more_body and not self.flow.read_paused
+        # Routes that take a body see to its pace. Nobody takes that of an answered request.
+        pace = _LEAST_BYTES_PER_SECOND if cycle is not None and cycle.response_complete else 0
+        least = max(1.0, pace * self._limits.silence_seconds / 2)
+        is_owing = (is_sending and self._came < least) or (left > 0 and left == self._left)
         if is_owing and self._was_owing:
             self.transport.abort()
             return
-        self._came, self._was_owing, self._left = False, is_owing, left
+        self._came, self._was_owing, self._left = 0, is_owing, left
         self._look_later()
 
     def _refuse(self, answer: bytes) -> None:
