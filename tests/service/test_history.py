@@ -103,6 +103,18 @@ def test_every_kind_of_line_finds_its_place(client, run, journal):
     assert any("1 lines" in event["text"] for event in client.get(f"{run}/events")["events"])
 
 
+def test_many_properties_of_a_journal_are_one_change_of_the_run(client, run, journal):
+    client.post(f"{journal}?offset=0", b"".join(b'["prop","p%d","a"]\n' % number for number in range(3)))
+    before = client.get(run)["version"]
+    lines = b"".join(b'["prop","p%d","b"]\n' % number for number in range(200))
+    client.post(f"{journal.replace('~0', '~1')}?offset=0", lines)
+    record = client.get(run)
+    assert [record["properties"][f"p{number}"] for number in (0, 2, 3, 199)] == ["a", "a", "b", "b"]
+    assert record["version"] == before + 1
+    notes = [event["text"] for event in client.get(f"{run}/events")["events"] if event["kind"] == "note"]
+    assert [("'p0'" in note, note.endswith("So it is with 2 more.")) for note in notes] == [(True, True)]
+
+
 def test_metrics_of_children_come_along_when_asked(client, run, journal):
     client.interactive_run("history-child", parent_id=run.rpartition("/")[2])
     client.post("/runs/history-child/journals/history-child~0-1-a", JOURNAL)

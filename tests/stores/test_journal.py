@@ -126,3 +126,14 @@ def test_the_quick_way_and_the_careful_way_agree(scalars, others):
 def test_no_bytes_raise(data):
     parse_journal(data)
     parse_journal(b'["m","a",1,null,1.0]\n' + data)
+
+
+@pytest.mark.parametrize(
+    "line", ['["r","a",{{"x":{}}},1.0]', '["t","a",{{"x":{}}},1.0]', '["err",{{"x":{}}}]', '["tag","a",{}]']
+)
+@pytest.mark.parametrize("inner", ["", "NaN"])
+def test_what_is_nested_too_deep_to_be_stored_is_a_bad_line(line, inner):
+    for depth in range(900, 1100, 4):
+        assert parse_journal(line.format("[" * depth + inner + "]" * depth).encode() + b"\n").bad_lines == 1
+    parsed = parse_journal(line.format("[" * 100 + inner + "]" * 100).encode() + b"\n")
+    assert parsed.bad_lines == 0

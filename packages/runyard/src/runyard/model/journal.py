@@ -11,6 +11,7 @@ from runyard.model.metrics import MetricBatch, MetricKind
 
 _INT64 = range(-(2**63) + 1, 2**63)
 _SCALARS = frozenset({int, float, str, bool, type(None)})
+_DEEPEST = 254  # as of the body of a request: what is deeper could be neither stored nor shown
 _Columns = tuple[list[str], list[Any], list[int | None], list[float]]
 
 
@@ -148,10 +149,10 @@ class _Reader:
         self._add(_text(name), MetricKind.IMAGE, _text(path), None, _time(at))
 
     def _tag(self, key: Any, value: Any) -> None:
-        self._parsed.tags[_text(key)] = None if value is None else str(value)
+        self._parsed.tags[_text(key)] = None if value is None else str(_flat(value))
 
     def _property(self, key: Any, value: Any) -> None:
-        self._parsed.properties[_text(key)] = str(value)
+        self._parsed.properties[_text(key)] = str(_flat(value))
 
     def _error(self, error: Any) -> None:
         self._parsed.errors.append(_object(error))
@@ -174,7 +175,18 @@ def _text(value: Any) -> str:
 def _object(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise TypeError("columns must be an object")
+    _flat(value)
     return value
+
+
+def _flat(value: Any) -> Any:
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = (one.values() if type(one) is dict else one for one in level if type(one) in (dict, list))
+        level = [one for many in inner for one in many if type(one) in (dict, list)]
+        if not level:
+            return value
+    raise ValueError("it is nested too deep")
 
 
 def _step(value: Any) -> int | None:

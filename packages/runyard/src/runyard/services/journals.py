@@ -116,13 +116,24 @@ class Journals:
             changes["error"] = {"error": {"messageParameters": {}, "details": [], **parsed.errors[-1]}}
         if changes:
             self._runs.update(run_id, **changes)
-        for key, value in parsed.properties.items():
-            try:
-                self._runs.update(run_id, properties={key: value})
-            except Conflict as refused:
-                self._note(run_id, refused.problem)
+        self._set_properties(run_id, dict(parsed.properties))
         if parsed.bad_lines:
             self._note(run_id, f"{parsed.bad_lines} lines of a journal could not be read and were left out.")
+
+    def _set_properties(self, run_id: RunId, wanted: dict[str, str]) -> None:
+        """In one write, since each is of the whole run. A property that has another value keeps it."""
+        while wanted:
+            try:
+                self._runs.update(run_id, properties=wanted)
+                return
+            except Conflict as refused:
+                there = self._runs.get(run_id).properties
+                left = {key: value for key, value in wanted.items() if there.get(key, value) == value}
+                if len(left) == len(wanted):
+                    raise
+                others = len(wanted) - len(left) - 1
+                self._note(run_id, refused.problem + (f" So it is with {others} more." if others else ""))
+                wanted = left
 
     def _note(self, run_id: RunId, text: str) -> None:
         self._runs.add_event(run_id, RunEvent(self._clock.now(), "note", text))
