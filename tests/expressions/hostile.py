@@ -65,6 +65,8 @@ def _starts_and_pumps(tree: Nodes, dice: random.Random) -> Iterator[tuple[str, s
             yield _sample(before, dice), piece
             # The repeat next to this one may read the same text.
             yield _sample(before, dice), piece + _sample(after, dice)
+            # So may the next round of this one.
+            yield _sample(before, dice), piece + _sample(body, dice)
     # A search begins anew at every place, and its first pieces may read far from each.
     for size in range(1, len(tree) + 1):
         yield from (("", _sample(tree[:size], dice)) for _ in range(3))

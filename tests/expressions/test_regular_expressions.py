@@ -102,7 +102,17 @@ def test_the_test_finds_slow_expressions(text: str) -> None:
     assert any(_growth(pattern, "search", lambda n: s + p * n + e) for s, p, e in hostile_texts(pattern))  # noqa: B023
 
 
-@pytest.mark.parametrize("line", ["a" + "== 1 " * 22 + "$", "a" + " " * 16_000 + "$", "a" + ".a" * 8_000 + "$"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a" + "== 1 " * 22 + "$",
+        "a" + " " * 16_000 + "$",
+        "a" + ".a" * 8_000 + "$",
+        "a;" + "=" * 200 + "$",
+        "a;" + "<===" * 100 + "$",
+    ],
+    ids=lambda line: line[:8],
+)
 def test_a_hostile_requirement_is_refused_at_once(line: str) -> None:
     with _limited(), pytest.raises(InvalidArgument):
         add_pip(Wishes(), [line])

@@ -34,7 +34,8 @@ VERSIONS = r"\s*+\(?+\s*+(?:(?:===|==|!=|<=|>=|~=|<|>)\s*+[A-Za-z0-9._+!*-]++\s*
 ADDRESS = r"[A-Za-z0-9+.-]++:[^\s;'\"`$\\]++"
 MARKER_WORD = (
     r"(?:python_version|python_full_version|os_name|sys_platform|platform_(?:machine|system|release|version|"
-    r"python_implementation)|implementation_(?:name|version)|extra|and|or|not|in|={2,3}+|~=|!=|<=|>=|<|>|[()]|"
+    r"python_implementation)|implementation_(?:name|version)|extra|and|or|not|in|"
+    r"(?:===|==|~=|!=|<=|>=|<|>)(?![<>=!~])|[()]|"
     r"'[\w.,<>=!~\s+*-]*+'|\"[\w.,<>=!~\s+*-]*+\")"
 )
 MARKER = rf"(?:\s*+;(?:\s*+{MARKER_WORD})+)?(?:\s*+(?<=\s)--hash[= ][a-z0-9]++:[0-9a-f]++)*"
