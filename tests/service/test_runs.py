@@ -150,3 +150,16 @@ def test_events_and_phases_tell_the_history(client):
 @pytest.mark.parametrize("what", ["", "/events", "/metrics", "/logs", "/files", "/journals", "/stream", "/wait"])
 def test_an_unknown_run_is_not_found_anywhere(client, run_id, what):
     assert client.ask("GET", f"{PREFIX}/runs/{run_id}{what}").status == 404
+
+
+@pytest.mark.parametrize("value", [5, True, {"a": 1}])
+def test_warnings_that_are_no_list_are_refused(client, value):
+    run = client.interactive_run(f"warned-{client.workspace}")
+    assert client.refusal("PATCH", f"/runs/{run['id']}", {"warnings": value})["code"] == "invalid_argument"
+
+
+def test_a_file_larger_than_files_can_be_is_refused(client):
+    run = client.interactive_run(f"large-{client.workspace}")
+    entries = [["a", client.put_blob(b"x"), 2**63, 0o644]]
+    assert client.refusal("POST", f"/runs/{run['id']}/files", {"entries": entries})["code"] == "invalid_argument"
+    assert client.refusal("PUT", f"/runs/{run['id']}/snapshot", {"snapshot": entries})["code"] == "invalid_argument"

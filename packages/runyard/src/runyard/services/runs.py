@@ -186,6 +186,8 @@ def _error(value: Any) -> dict[str, Any]:
 
 
 def _lines(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (str, list)):
+        raise InvalidArgument("warnings is a list of texts.")
     return tuple(_text(line) for line in ([value] if isinstance(value, str) else value))
 
 

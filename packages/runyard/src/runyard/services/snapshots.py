@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runyard.errors import BlobsMissing, TooLarge
+from runyard.errors import BlobsMissing, InvalidArgument, TooLarge
 from runyard.model.files import FileEntry, Snapshot
 from runyard.model.names import check_entries, check_relative_path, check_sha256
 from runyard.ports.blobs import BlobStore
@@ -12,6 +12,7 @@ from runyard.ports.clock import Clock
 from runyard.ports.stores import FileStore
 
 NAMED_AS_LARGEST = 5
+LARGEST_BYTES = 2**63 - 1
 
 
 class Snapshots:
@@ -49,7 +50,10 @@ class Snapshots:
 
 
 def checked_entries(given: Sequence[FileEntry]) -> list[FileEntry]:
-    """Sorted by path, each path normal and under its root, sizes and modes in range."""
+    """Sorted by path, each path normal and under its root, sizes and modes in range. Raises InvalidArgument."""
+    for entry in given:
+        if entry.size > LARGEST_BYTES:
+            raise InvalidArgument(f"The size of {entry.path[:80]!r} is more than a file can have.")
     entries = sorted(
         (
             replace(
