@@ -17,6 +17,7 @@ run.wait_for_completion()
 other = Experiment(workspace, "columns").start_logging(snapshot_directory=None)
 other.log("depth", 2)
 other.complete()
+Experiment(workspace, "bare").start_logging(snapshot_directory=None).complete()
 print(run.id, other.id)
 """
 
@@ -50,6 +51,11 @@ def test_metrics_arguments_and_tags_have_columns(shell, listed):
     ]
 
 
+def test_an_argument_may_be_named_with_its_dashes(shell, listed):
+    heading, _, run = _rows(shell, "--show-argument=--rate")
+    assert (heading[-1], run[-1]) == ("RATE", "0.5")
+
+
 def test_by_metric_shows_what_it_sorts_by(shell, listed):
     heading, run = _rows(shell, "--by-metric", "score")
     assert (heading[-1], run[0], run[-1]) == ("SCORE", listed[0], "0.25")
@@ -66,6 +72,8 @@ def test_by_metric_shows_what_it_sorts_by(shell, listed):
         (["runs", "list", "-e", "columns", "--show-metric", "scor"], "'depth', 'score'"),
         (["runs", "list", "-e", "columns", "--show-argument", "rat"], "'rate'"),
         (["runs", "list", "-e", "columns", "--show-tag", "stag"], "'stage'"),
+        (["runs", "list", "-e", "bare", "--show-tag", "stage"], "none"),
+        (["runs", "list", "-e", "bare", "--show-argument", "rate"], "none"),
     ],
     ids=" ".join,
 )
@@ -84,6 +92,10 @@ def test_a_metric_that_a_run_does_not_have_is_exit_3_with_what_it_has(shell, lis
 def test_a_filter_that_leaves_nothing_is_no_error(shell, listed):
     assert _rows(shell, "--by-metric", "score", "--above", "9") == []
     assert _rows(shell, "--status", "Canceled") == []
+
+
+def test_a_status_may_be_in_lower_case(shell, listed):
+    assert {row[2] for row in _rows(shell, "--status", "completed")[1:]} == {"Completed"}
 
 
 def test_a_list_that_is_cut_says_so(shell, listed):

@@ -51,7 +51,7 @@ def test_versions_grow_and_ids_name_them(workspace, outputs, capsys):
     assert [one.id for one in Model.list(workspace, latest=True)] == ["net:2"]
     with pytest.raises(WebserviceException, match=r"ModelNotFound: .* with version 3 .*; its versions are 1, 2"):
         Model(workspace, "net", version=3)
-    with pytest.raises(WebserviceException, match="ModelNotFound"):
+    with pytest.raises(WebserviceException, match=r"ModelNotFound: .* Known: 'net'"):
         Model(workspace, "absent")
 
 

@@ -56,7 +56,7 @@ def backup(
             "database": size_in_words(taken.database_bytes),
             "blobs": f"{taken.blobs} ({taken.new_blobs} new, {size_in_words(taken.new_blob_bytes)})",
             "files": f"{taken.files} ({taken.new_files} new)",
-            "removed": f"{taken.removed_snapshots} older backups" if taken.removed_snapshots else "",
+            "removed": f"older backups: {taken.removed_snapshots}" if taken.removed_snapshots else "",
         }
     )
     _print_notes(notes)

@@ -21,7 +21,7 @@ _Run = dict[str, Any]
 def list_runs(
     workspace: WorkspaceOption = None,
     experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
-    status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.", case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
     by_metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Best value of this metric first, in a column.")
@@ -32,7 +32,7 @@ def list_runs(
         list[str] | None, typer.Option(metavar="NAME", help="A column with the last value of this metric.")
     ] = None,
     show_argument: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A column with this argument of the script.")
+        list[str] | None, typer.Option(metavar="NAME", help="A column with this argument, `rate` or `--rate`.")
     ] = None,
     show_tag: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A column with this tag.")] = None,
     children: Annotated[bool, typer.Option("--children", help="Child runs too.")] = False,
@@ -55,9 +55,10 @@ def list_runs(
     runs, has_more = service.runs(workspace, limit, **query)
     if not runs:
         _check_names(service, workspace, experiment, by_metric)
-    if show_argument:
+    arguments = [name.lstrip("-") for name in show_argument or []]
+    if arguments:
         _add_arguments(service, runs)
-    columns = _columns(runs, {"metric": metrics, "argument": show_argument or [], "tag": show_tag or []})
+    columns = _columns(runs, {"metric": metrics, "argument": arguments, "tag": show_tag or []})
     if output is Format.JSON:
         print_json(runs)
     else:
@@ -78,10 +79,10 @@ def _check_names(service: Service, workspace: str | None, experiment: str | None
 
 
 def _columns(runs: Sequence[_Run], wanted: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """(kind, name) of each; Refusal for a name that none of the runs has, where they have others of its kind."""
+    """(kind, name) of each; Refusal for a name that none of the runs has."""
     for kind, names in wanted.items():
         known = {name for run in runs for name in run.get(f"{kind}s") or ()}
-        unknown = [name for name in names if known and name not in known]
+        unknown = [name for name in names if runs and name not in known]
         if unknown:
             raise Refusal(
                 f"None of these runs has the {kind} {unknown[0]!r}. They have: {names_in_words(known)}.",

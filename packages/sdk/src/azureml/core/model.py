@@ -265,10 +265,14 @@ def _assets(workspace, name, latest=False):
 
 
 def _not_found(workspace, name, version, there):
+    if not there:
+        known = ", ".join(repr(asset["name"]) for asset in _assets(workspace, None, latest=True)[:20])
+        return WebserviceException("ModelNotFound: There is no model %r in workspace %r. Known: %s." % (
+            name, workspace.name, known or "none"), status_code=404)
     versions = ", ".join(str(asset["version"]) for asset in reversed(there))
-    return WebserviceException("ModelNotFound: There is no model %r%s in workspace %r%s." % (
-        name, " with version %s" % version if version is not None else " as asked for" if there else "",
-        workspace.name, "; its versions are %s" % versions if there else ""), status_code=404)
+    return WebserviceException("ModelNotFound: There is no model %r%s in workspace %r; its versions are %s." % (
+        name, " with version %s" % version if version is not None else " as asked for", workspace.name, versions),
+        status_code=404)
 
 
 def _matching(assets, tags, properties, run_id, framework):
