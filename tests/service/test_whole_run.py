@@ -53,6 +53,22 @@ def test_a_script_runs_and_leaves_its_log_and_outputs(client, submit):
     assert "Running" in names
 
 
+def test_logs_that_the_service_refuses_are_named_and_cost_the_run_nothing_else(client, submit):
+    script = b"""
+import os
+os.makedirs("logs/" + "/".join(["d" * 200] * 6))
+for name in ("good.txt", "a\\\\..\\\\c.txt", "/".join(["d" * 200] * 6) + "/deep.txt"):
+    with open("logs/" + name, "w") as file:
+        file.write("text")
+"""
+    submit("whole-refused", script)
+    end = list(client.lines("/runs/whole-refused/stream", timeout=60))[-1]["end"]
+    assert end["status"] == "Completed", end["error"]
+    assert client.read("/runs/whole-refused/logs/logs/good.txt") == b"text"
+    told = [warning for warning in end["warnings"] if "could not be delivered" in warning]
+    assert [("leads out of" in one, "too long" in one) for one in sorted(told)] == [(True, False), (False, True)]
+
+
 def test_a_script_that_exits_3_fails_with_a_cause(client, submit):
     submit("whole-2", b"import sys\nsys.exit(3)\n")
     end = list(client.lines("/runs/whole-2/stream", timeout=60))[-1]["end"]

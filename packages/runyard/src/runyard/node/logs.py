@@ -1,4 +1,4 @@
-from runyard.errors import AttemptOver, Conflict, NotFound
+from runyard.errors import AttemptOver, Conflict, NotFound, RunyardError
 from runyard.model.runs import RunId
 from runyard.node.event_loop import now
 from runyard.node.growing_file import GrowingFile, GrowingFiles
@@ -11,13 +11,15 @@ _ROUND_SECONDS = 0.2
 class LogShipping:
     """Sends the growing files of a run to its history, piece by piece. `files` are named as they are there.
 
-    A file that turns out not to only grow is named once in `rewritten` and left alone from then on.
+    A file that turns out not to only grow is named once in `rewritten` and left alone from then on. So is one that the
+    service refuses, in `refused`.
     """
 
     def __init__(self, run_id: RunId) -> None:
         self._address = f"/runs/{quoted(run_id)}/logs"
         self.files = GrowingFiles()
         self.rewritten: list[str] = []
+        self.refused: dict[str, str] = {}
 
     def resume(self, client: ServiceClient) -> None:
         """Learn what has been delivered. Raises ServiceAway."""
@@ -32,7 +34,7 @@ class LogShipping:
         for name, file in self.files.unsettled():
             if now() > until:
                 return
-            piece = file.read(PIECE_BYTES)
+            piece = b"" if name in self.refused else file.read(PIECE_BYTES)
             if piece:
                 self._send(client, name, file, piece)
             if file.was_rewritten:
@@ -51,4 +53,6 @@ class LogShipping:
             return
         except NotFound:
             pass  # The run was deleted: nobody will read it.
+        except RunyardError as e:
+            self.refused[name] = str(e)
         file.advance(piece)

@@ -292,7 +292,7 @@ class Supervisor:
         if not self._background.is_all_delivered():
             deliveries.report("finalizing")
         self._background.deliver_all()
-        refused = {**courier.refused, **deliveries.journals.refused}
+        refused = {**courier.refused, **deliveries.journals.refused, **deliveries.logs.refused}
         lost = lost_lines(self._folder.journals)
         warnings = [*ending.warnings, *self._containers.warnings, *deliveries.warnings, *lost]
         if not shows_outputs_of_another(self._folder):
