@@ -1,7 +1,9 @@
 """What clients of this machine may cost: the loopback port has the bounds of the one for other machines."""
 
 import hashlib
+import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -60,6 +62,23 @@ def test_silent_senders_give_their_place_to_one_of_their_own_kind(client):
         assert client.put_blob(b"one more" + client.workspace.encode())
         answer = silent[0].getresponse()
         assert (answer.status, b"too_slow" in answer.read()) == (408, True)
+
+
+def test_a_store_that_is_silent_holds_up_nobody_who_does_not_ask_for_it(client):
+    client.interactive_run(f"asking-{client.workspace}")
+    script = script_of(client, f"asking-{client.workspace}")
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as silent, ExitStack() as held:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+        body = json.dumps({"body": {"type": "file", "sources": [{"url": address}]}}).encode()
+        head = f"POST /api/v1{client.here}/datasets/resolve HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Authorization: Bearer {script.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        asking = [held.enter_context(_connect(client)) for _ in range(100)]
+        for one in asking:
+            one.sendall(head.encode() + body)
+        silent.accept()[0].close()  # they are being answered
+        assert client.get(client.here)
+        answered, _, _ = select.select(asking, [], [], 0)
+        assert len(answered) < 50  # those before it in one line for threads
 
 
 def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch):

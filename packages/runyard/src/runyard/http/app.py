@@ -1,5 +1,6 @@
 import re
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, params
@@ -13,6 +14,7 @@ from runyard.http.access_log import NO_ROUTE, AccessLog, Answered, RequestIds
 from runyard.http.auth import identify
 from runyard.http.context import Services
 from runyard.http.forwarded import ForwardedRequests
+from runyard.http.places import Places, in_places
 from runyard.http.records import RunWire
 from runyard.http.routes import (
     assets,
@@ -72,6 +74,9 @@ ROUTERS = (
     package_settings.router,
     moving.router,
 )
+_DATA_REQUESTS = Places(at_once=64, of_a_run=32)
+"""Requests that go to datastores and web addresses, which may be silent for long."""
+_OF_DATA = (datasets.router, datastore_files.router, datastore_files.many, datastores.router)
 # Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
 NO_TELEMETRY: Any = {
     "tracing": False,
@@ -124,9 +129,10 @@ def _add_routes(app: FastAPI, router: APIRouter, prefix: str = "", *first: param
     """Include the router's routes one by one: a router that is included whole is a price on every request."""
     for route in router.routes:
         assert isinstance(route, APIRoute)
+        waits = router in _OF_DATA and not iscoroutinefunction(route.endpoint)
         app.router.add_api_route(
             prefix + route.path,
-            route.endpoint,
+            in_places(_DATA_REQUESTS, route.endpoint) if waits else route.endpoint,
             methods=list(route.methods or ()),
             dependencies=[*first, *route.dependencies],
             response_model=None,

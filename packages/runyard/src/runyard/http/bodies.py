@@ -3,23 +3,22 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from functools import cache
 from typing import Annotated, Any, TypeVar
-from weakref import WeakValueDictionary
 
 import orjson
-from anyio import CapacityLimiter, from_thread, to_thread
+from anyio import from_thread
 from fastapi import Depends, Request
 from starlette.requests import ClientDisconnect
 
 from runyard.errors import InvalidArgument, TooLarge, TooSlow
 from runyard.http.auth import require_living
-from runyard.services.tokens import Caller, Role
+from runyard.http.places import Places, Slots
 
 PIECE_BYTES = 1024 * 1024
 SENDERS_AT_ONCE = 64
 """Of the owner, and as many of all runs together."""
 SENDERS_OF_A_RUN = 16
+_SENDERS = Places(SENDERS_AT_ONCE, SENDERS_OF_A_RUN)
 LEAST_BYTES_PER_SECOND = 1024
 PATIENCE_SECONDS = 60.0
 """How long a sender may be slower than that: one that was stopped for a moment goes on."""
@@ -56,7 +55,7 @@ async def json_body(request: Request) -> dict[str, Any]:
 async def body_pieces(request: Request) -> Iterator[bytes]:
     """The body as it comes in, for work given to `take_in` that writes it to the disk. AttemptOver at its end for a
     node that was given up while it sent."""
-    slots = request.state.sender_slots = _Slots.of(request.state.caller)
+    slots = request.state.sender_slots = _SENDERS.of(request.state.caller)
     stream = _gathered(_paced(request, slots))
 
     def pieces() -> Iterator[bytes]:
@@ -70,46 +69,11 @@ async def body_pieces(request: Request) -> Iterator[bytes]:
 async def take_in(request: Request, work: Callable[[], T]) -> T:
     """Do the work with the request's BodyPieces in a thread of those kept for bodies: senders hold up their own kind
     alone, those of one run no other's, and a silent one not even those."""
-    slots: _Slots = request.state.sender_slots
-    async with slots.own:
-        return await to_thread.run_sync(work, limiter=slots.shared)
+    slots: Slots = request.state.sender_slots
+    return await slots.run(work)
 
 
-class _Slots:
-    """Places for those who send. The owner's are apart: no run can take them."""
-
-    def __init__(self, shared: CapacityLimiter, most: int) -> None:
-        self.shared, self.own = shared, CapacityLimiter(most)
-
-    @classmethod
-    def of(cls, caller: Caller) -> "_Slots":
-        if caller.role is Role.OWNER:
-            return _owners_slots()
-        slots = _by_run.get(caller.run_id or "")
-        if slots is None:
-            slots = _by_run[caller.run_id or ""] = cls(_slots_of_runs(), SENDERS_OF_A_RUN)
-        return slots
-
-    @property
-    def are_wanted(self) -> bool:
-        return bool(self.own.statistics().tasks_waiting or self.shared.statistics().tasks_waiting)
-
-
-_by_run: WeakValueDictionary[str, _Slots] = WeakValueDictionary()
-"""Of runs that send now."""
-
-
-@cache
-def _owners_slots() -> _Slots:
-    return _Slots(CapacityLimiter(SENDERS_AT_ONCE), SENDERS_AT_ONCE)
-
-
-@cache
-def _slots_of_runs() -> CapacityLimiter:
-    return CapacityLimiter(SENDERS_AT_ONCE)
-
-
-async def _paced(request: Request, slots: _Slots | None = None) -> AsyncIterator[bytes]:
+async def _paced(request: Request, slots: Slots | None = None) -> AsyncIterator[bytes]:
     """The body as it comes. TooSlow where it comes too slowly for long, or not at all while others wait for its place.
     Only the time that the sender takes counts, not ours."""
     taken, size, has_more = 0.0, 0, True

@@ -1,0 +1,65 @@
+"""Room for requests that may take long: they hold up their own kind and nobody else."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from anyio import CapacityLimiter, to_thread
+from starlette.responses import Response
+
+from runyard.http.context import Who
+from runyard.services.tokens import Caller, Role
+
+T = TypeVar("T")
+
+
+class Slots:
+    """Places of one caller, among those of others."""
+
+    def __init__(self, shared: CapacityLimiter, most: int) -> None:
+        self._shared, self._own = shared, CapacityLimiter(most)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do the work in a thread, once there is a place."""
+        async with self._own:
+            return await to_thread.run_sync(work, limiter=self._shared)
+
+    @property
+    def are_wanted(self) -> bool:
+        return bool(self._own.statistics().tasks_waiting or self._shared.statistics().tasks_waiting)
+
+
+class Places:
+    """So many threads for the owner, as many for all runs together, and fewer for each of those."""
+
+    def __init__(self, at_once: int, of_a_run: int) -> None:
+        self._at_once, self._of_a_run = at_once, of_a_run
+        self._owners: Slots | None = None
+        self._of_runs: CapacityLimiter | None = None
+        self._by_run: WeakValueDictionary[str, Slots] = WeakValueDictionary()
+
+    def of(self, caller: Caller) -> Slots:
+        """To be called in the event loop."""
+        if caller.role is Role.OWNER:
+            self._owners = self._owners or Slots(CapacityLimiter(self._at_once), self._at_once)
+            return self._owners
+        self._of_runs = self._of_runs or CapacityLimiter(self._at_once)
+        slots = self._by_run.get(caller.run_id or "")
+        if slots is None:
+            slots = self._by_run[caller.run_id or ""] = Slots(self._of_runs, self._of_a_run)
+        return slots
+
+
+def in_places(places: Places, endpoint: Callable[..., Response]) -> Callable[..., Any]:
+    """The endpoint, which waits for others, in threads of these places."""
+    known = inspect.signature(endpoint)
+
+    @wraps(endpoint)
+    async def answered(who_asks: Caller, **given: Any) -> Response:
+        return await places.of(who_asks).run(partial(endpoint, **given))
+
+    caller = inspect.Parameter("who_asks", inspect.Parameter.KEYWORD_ONLY, annotation=Who)
+    answered.__signature__ = known.replace(parameters=[*known.parameters.values(), caller])  # type: ignore[attr-defined]
+    return answered
