@@ -18,7 +18,7 @@ RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
 RUFF_PATHS := packages/runyard tests bench seeds
-SYSTEM_PACKAGES := build-essential debootstrap docker-compose docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql prometheus python3-dev runc
+SYSTEM_PACKAGES := build-essential curl debootstrap docker-compose docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql prometheus python3-dev runc
 # Packages of one command: where the command comes from elsewhere, the package would clash with it.
 COMMAND_PACKAGES := npm rclone
 

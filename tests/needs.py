@@ -65,6 +65,7 @@ def _may_unshare(user: int) -> bool:
 
 NEEDS = {
     "git": Need("git", "apt-get install git", on_path("git")),
+    "curl": Need("curl", "apt-get install curl", on_path("curl")),
     "nginx": Need("nginx", "apt-get install nginx-light", lambda: shutil.which("nginx", path=SYSTEM_PATH) is not None),
     "mpi": Need("Open MPI", "apt-get install openmpi-bin", on_path("mpirun", "orted")),
     "compiler": Need("a C++ compiler and Python's headers", "apt-get install g++ python3-dev", _can_compile),

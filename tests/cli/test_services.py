@@ -104,13 +104,20 @@ def test_a_web_service_is_asked_with_data_or_a_file(
     assert told["milliseconds"] > 0
 
 
-def test_a_certificate_that_nobody_issued_is_believed_of_the_web_service_that_has_it(
-    shell: Shell, scoring: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def encrypted(shell: Shell, scoring: Path, tmp_path: Path) -> Iterator[None]:
+    """A web service of that name, with a certificate that nobody issued."""
     made = make_certificate(tmp_path, "models.example")
     leaf, end, _ = made.chain.read_text().partition("-----END CERTIFICATE-----\n")
     made.chain.write_text(leaf + end)
     shell.python(DEPLOY_WITH_CERTIFICATE.format(chain=str(made.chain), key=str(made.key)))
+    yield
+    assert shell("services", "delete", "encrypted", "--yes").returncode == 0
+
+
+@pytest.mark.needs("curl")
+@pytest.mark.usefixtures("encrypted")
+def test_a_certificate_that_nobody_issued_is_believed_of_the_web_service_that_has_it(shell: Shell) -> None:
     asked = shell("services", "test", "encrypted", "--data", '{"x": 1}')
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)["got"] == {"x": 1}
@@ -118,7 +125,6 @@ def test_a_certificate_that_nobody_issued_is_believed_of_the_web_service_that_ha
     command = curl.replace("runyard", str(RUNYARD)).replace('{"data": ...}', '{"x": 2}')
     answer = subprocess.run(command, shell=True, env=shell.variables, capture_output=True, timeout=30)
     assert json.loads(answer.stdout)["got"] == {"x": 2}
-    assert shell("services", "delete", "encrypted", "--yes").returncode == 0
 
 
 def test_an_answer_that_is_an_error_exits_with_one(shell: Shell, deployed: subprocess.CompletedProcess) -> None:

@@ -109,6 +109,7 @@ def test_the_commands_of_the_server_page_make_a_service_that_others_reach(reader
         serving.stderr.close()
 
 
+@pytest.mark.needs("curl")
 def test_the_commands_of_day_two_work(reader):
     reader.follow(f"runyard up; {shlex.quote(sys.executable)} -c {shlex.quote(A_RUN)}")
     for heading in OURS:

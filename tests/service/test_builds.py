@@ -63,7 +63,7 @@ def test_a_forced_build_of_what_is_in_use_says_so_and_leaves_it(client, service)
     with shared(EnvironmentFolder(root, first["environment_key"]).use_lock):
         again = ended(client, build(client, an_environment(name="held"), force=True))
     assert (again["state"], "is in use" in again["error"]["problem"]) == ("Failed", True)
-    assert build(client, an_environment(name="held"))["state"] == "Succeeded"
+    assert ended(client, build(client, an_environment(name="held")))["state"] == "Succeeded"
 
 
 def test_a_build_that_fails_says_why(client):

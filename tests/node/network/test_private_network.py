@@ -67,6 +67,7 @@ for address in ("127.0.3.2", "127.0.3.3"):
 """
 
 
+@pytest.mark.needs("private network")
 def test_a_network_whose_pasta_was_killed_is_connected_anew(tmp_path, listening):
     port = listening.getsockname()[1]
     network = PrivateNetwork.make(tmp_path, {})
@@ -81,12 +82,14 @@ def test_a_network_whose_pasta_was_killed_is_connected_anew(tmp_path, listening)
         network.close()
 
 
+@pytest.mark.needs("private network")
 def test_the_loopback_of_the_machine_is_reached(tmp_path, listening):
     network = PrivateNetwork.make(tmp_path, {})
     with contextlib.closing(network):
         assert inside(network, CONNECTS, "127.0.0.1", listening.getsockname()[1]) == "connected"
 
 
+@pytest.mark.needs("private network")
 def test_the_service_and_proxies_are_reached_though_they_come_up_later(tmp_path, listening):
     port = listening.getsockname()[1]
     listening.close()
@@ -132,6 +135,7 @@ def test_another_process_joins_by_the_holder(network, listening):
         assert inside(joined, show) == inside(network, show) != os.readlink("/proc/self/ns/net")
 
 
+@pytest.mark.needs("private network")
 def test_a_network_that_is_gone_cannot_be_joined(tmp_path):
     network = PrivateNetwork.make(tmp_path, {})
     network.close()
@@ -139,6 +143,7 @@ def test_a_network_that_is_gone_cannot_be_joined(tmp_path):
         PrivateNetwork.join(network.pid)
 
 
+@pytest.mark.needs("private network")
 def test_closing_leaves_no_process_and_no_file(tmp_path):
     network = PrivateNetwork.make(tmp_path, {})
     keepers = [identify(pid) for pid in network.pids]
