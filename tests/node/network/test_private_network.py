@@ -212,7 +212,9 @@ def test_ports_of_other_hosts_and_broken_addresses_are_not_reached_for():
         "all_proxy": "socks5h://127.0.0.1",
         "HTTP_PROXY": "http://127.0.0.1:99999999",
     }
-    assert set(ports_to_reach(named)) - set(ports_to_reach({})) == {7001, 7003, 1080}
+    # What listens on this machine counts too, and another process may begin to listen between two looks.
+    found = [set(ports_to_reach(named)) - set(ports_to_reach({})) for _ in range(5)]
+    assert set.intersection(*found) == {7001, 7003, 1080}
 
 
 AS_ORDINARY_USER = """
