@@ -64,6 +64,7 @@ class Unit:
         while (self._group() if everything else self._main.poll() is None) and time.monotonic() < ends_at:
             self._reap()
             time.sleep(0.01)
+        self._reap()
 
     def _reap(self) -> None:
         """Orphans that have ended; the main process is Popen's."""
