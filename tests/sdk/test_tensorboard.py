@@ -15,6 +15,7 @@ from azureml.core import Experiment
 from azureml.exceptions import UserErrorException
 from azureml.tensorboard import Tensorboard
 from azureml.tensorboard.export import export_to_tensorboard
+from azureml.tensorboard.tensorboard import _bring_to
 from tests.sdk.yard import submit
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
@@ -117,3 +118,13 @@ def test_it_reads_what_was_exported(
 def test_a_board_of_nothing_is_refused() -> None:
     with pytest.raises(UserErrorException, match="at least one run, or local_root"):
         Tensorboard([])
+
+
+def test_a_log_that_grows_stays_the_file_that_tensorboard_has_open(tmp_path: Path) -> None:
+    """TensorBoard's data server keeps event logs open, and reads what is appended."""
+    target = tmp_path / "events.out.tfevents.1"
+    _bring_to(str(target), lambda place: Path(place).write_bytes(b"first "))
+    with target.open("rb") as opened:
+        assert opened.read() == b"first "
+        _bring_to(str(target), lambda place: Path(place).write_bytes(b"first second "))
+        assert opened.read() == b"second "

@@ -108,8 +108,25 @@ class Tensorboard:
         state = (file["size"], file.get("sha256"))
         if self._seen.get((run.id, file["path"])) != state:
             below = file["path"][len(self.LOGS_ARTIFACT_PREFIX):]
-            run._download(file["path"], os.path.join(folder, *below.split("/")))
+            _bring_to(os.path.join(folder, *below.split("/")), lambda place: run._download(file["path"], place))
             self._seen[(run.id, file["path"])] = state
+
+
+def _bring_to(target, download):
+    """Event logs only grow, and TensorBoard reads on in the file that it has open: another one in its place, it would
+    not see."""
+    import shutil
+    import tempfile
+
+    if not os.path.exists(target):
+        download(target)
+        return
+    with tempfile.TemporaryDirectory() as aside:
+        fresh = os.path.join(aside, "events")
+        download(fresh)
+        with open(fresh, "rb") as source, open(target, "ab") as kept:
+            source.seek(kept.tell())
+            shutil.copyfileobj(source, kept)
 
 
 def _is_event_log(path):
