@@ -146,4 +146,9 @@ def _refusal(status: int, answer: bytes) -> RunyardError:
 
 
 def _words(status: int, answer: bytes) -> str:
-    return f"the service answered {status}: {answer[:300].decode('utf-8', 'replace')}"
+    """The problem that the answer names, or its first bytes where it is none of ours."""
+    try:
+        said = str(json.loads(answer)["problem"])
+    except (ValueError, KeyError, TypeError):
+        said = answer[:300].decode("utf-8", "replace")
+    return f"the service answered {status}: {said}"
