@@ -18,6 +18,7 @@ from runyard.model.causes import Cause
 from runyard.model.images import ContainerWish, VolumeWish
 from runyard.testing.base_images import PLAIN
 from runyard.testing.container_engine import kill_engine
+from tests.faults.yard import eventually
 from tests.images.conftest import imported
 
 pytestmark = pytest.mark.images
@@ -123,7 +124,9 @@ def test_a_container_is_found_by_its_labels_and_removed_once(engine: Engine, sle
     state = engine.containers.state(sleeping)
     assert state is not None
     assert state.is_running
-    assert b"sleep\x00600" in Path("/proc", str(state.pid), "cmdline").read_bytes()
+    # An engine calls a container running before its process has become the program.
+    command = Path("/proc", str(state.pid), "cmdline")
+    eventually(lambda: b"sleep\x00600" in command.read_bytes(), "the program of the container")
     engine.containers.remove(sleeping)
     engine.containers.remove(sleeping)
     assert engine.containers.state(sleeping) is None
