@@ -36,7 +36,7 @@ def hostile_texts(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
 
 
 def possessive_groups(pattern: "re.Pattern[Any]") -> bool:
-    """Whether it repeats anything but a single character possessively."""
+    """Tell whether it repeats anything but a single character possessively."""
     text = pattern.pattern.decode("latin-1") if isinstance(pattern.pattern, bytes) else pattern.pattern
     return _has_possessive_group(list(parser.parse(text, pattern.flags & ~re.DEBUG)))
 

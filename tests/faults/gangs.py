@@ -1,7 +1,6 @@
 """Runs on several nodes of this machine, held open in one phase; with each of their processes in reach, and a look at
 what they leave behind. The scripts use no framework and no MPI library: the platform's part of it is what is tried."""
 
-import fcntl
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ from azureml.core import Dataset, Environment, Run
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
+from runyard.environments.durable import is_locked
 from runyard.model.plan import part_name
 from runyard.model.runs import AttemptId
 from tests.faults.holding import slow_package, slow_web_server
@@ -126,7 +126,7 @@ class Gang:
         left += [f"{_name(pid)} in the run's network" for pid in pids() if _network_of(pid) in self._networks]
         places = [home / "attempts", home / "mounts"]
         left += [str(path) for place in places if place.exists() for path in place.iterdir()]
-        left += [str(path) for path in (home / "ports").glob("*") if path.is_dir() or _is_locked(path)]
+        left += [str(path) for path in (home / "ports").glob("*") if path.is_dir() or is_locked(path)]
         left += [str(path) for path in Path("/dev/shm").glob("runyard-*") if path.name in self._memory]
         return left
 
@@ -207,16 +207,6 @@ def _pid_in(file: Path) -> int | None:
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="utf-8"))
     return None
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether a process holds the port. The file itself stays for the next who wants it; a run's own go with it."""
-    with suppress(FileNotFoundError), path.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _network_of(pid: int) -> str:

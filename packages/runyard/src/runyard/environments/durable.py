@@ -79,7 +79,7 @@ def _opened(path: Path) -> int:
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether a living process holds this lock file; False where there is none."""
+    """Tell whether a living process holds this lock file; False where there is none."""
     try:
         descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

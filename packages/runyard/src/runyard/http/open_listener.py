@@ -19,7 +19,7 @@ _FAREWELL_SECONDS = 1.0
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _MOST_CONNECTIONS = 4000
 _LEAST_BYTES_PER_SECOND = 1024
-"""Of a body that goes on although its request has been answered."""
+"""Least pace of a body that goes on although its request has been answered."""
 
 
 @dataclass(frozen=True)

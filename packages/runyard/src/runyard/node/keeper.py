@@ -53,11 +53,13 @@ class Keeper:
 
         The keeper holds `life` and not `kept_out`; each new process calls `enter`.
         """
-        forked, files = self._forked, open_files(kept_out)
+        forked, files = self._forked, []
         if forked is None or life or enter is not None or not self.is_alive():
             self.dismiss()
-            forked, files = ForkedKeeper(self._folder, partial(leave_channels, kept_out=kept_out, life=life), enter), []
+            forked = ForkedKeeper(self._folder, partial(leave_channels, kept_out=kept_out, life=life), enter)
             self._take(forked)
+        else:
+            files = open_files(kept_out)
         known = None if self._process is None else [self._process.pid, self._process.started]
         self._folder.write(PROCESS, {**facts, "keeper": known})
         self._ends.mkdir(exist_ok=True)

@@ -53,7 +53,7 @@ class Launch:
         return dict(zip(self._start_inside(container, programs), specs, strict=True))
 
     def start_of(self, spec: ProcessSpec) -> Start:
-        """What a process of the part is started with on this machine."""
+        """Return what a process of the part is started with on this machine."""
         variables = self.variables(spec.env, _rank_of(spec))
         return self._start(str(spec.rank), self.command(spec, variables), variables, log_file(self.folder, spec))
 

@@ -8,7 +8,7 @@ from runyard.node.processes import prefer_for_out_of_memory
 
 @dataclass(frozen=True)
 class Start:
-    """What a process of a part is started with."""
+    """Command, environment and places of a process to be started."""
 
     name: str
     command: list[str]

@@ -118,7 +118,7 @@ def _bring_to(target, download):
     import shutil
     import tempfile
 
-    if not os.path.exists(target):
+    if "tfevents" not in os.path.basename(target) or not os.path.exists(target):
         download(target)
         return
     with tempfile.TemporaryDirectory() as aside:
