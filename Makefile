@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-servers engines images seeds bench frameworks faults campaign soak ci-setup clean
+.PHONY: help demo test check openapi test-servers engines images seeds bench frameworks faults campaign soak ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -38,7 +38,10 @@ check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-test-servers: $(VENV)/.dev ## the tests on a real PostgreSQL, Azurite and S3 server
+openapi: $(VENV)/.dev ## write docs/openapi.json anew; whoever changes the wire commits it
+	RUNYARD_WRITE_GOLDEN=1 $(RUN) -m pytest -q tests/service/test_openapi.py
+
+test-servers: $(VENV)/.dev $(VENV)/.fuzz ## the tests on a real PostgreSQL, Azurite and S3 server
 	$(RUN) -m pytest -m servers
 
 engines: $(VENV)/.ray ## the suite of engines on a real Ray cluster of several nodes, with autoscaling
@@ -107,6 +110,12 @@ $(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
 
 $(VENV)/.dev: $(VENV)/.runyard pyproject.toml
 	@$(INSTALL) --group dev
+	@touch $@
+
+# Apart from the rest: it is a plug-in of every pytest that it is installed beside.
+$(VENV)/.fuzz: $(VENV)/.uv
+	@$(VENV)/bin/uv venv --quiet --clear --python $(RUN) $(VENV)/fuzz
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/fuzz/bin/python --constraint constraints.txt schemathesis
 	@touch $@
 
 $(VENV)/.ray: $(VENV)/.dev

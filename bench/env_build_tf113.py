@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.measuring import Measurement, Subject, interleaved, median, seconds_of, spread_of, times_floor
 from bench.uv_by_hand import beside_the_cache, pip_install, usual_indexes, venv
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.making import Environments, prune
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.environment import plan_environment
@@ -21,7 +22,7 @@ DEFINITION = {"runyard": {"estimator": {"framework": "TensorFlow", "version": "1
 
 def measure() -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory(dir=beside_the_cache()) as folder:
-        root, spec = Path(folder) / "environments", plan_environment(DEFINITION, gpu_present=False)
+        root, spec = Path(folder) / "environments", plan_environment(RunDefinition.parse(DEFINITION), gpu_present=False)
         built = Environments(root, dict(os.environ)).ensure(spec, lambda line: None)
         python = Path(os.path.realpath(built.python))
         subjects = {"floor": _by_hand(Path(folder), spec, python), "ours": _ours(root, spec)}

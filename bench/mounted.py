@@ -15,7 +15,7 @@ from pathlib import Path
 
 from runyard.model.data import WEB, NetworkRules, SourceFile, StoreAccess
 from runyard.mounting import ReadOnlyMount, serve_mount
-from runyard.web import WebStore
+from runyard.web.store import WebStore
 
 RULES = NetworkRules()
 STORES = {WEB: StoreAccess("web", "")}

@@ -13,10 +13,12 @@ from azureml.train.hyperdrive import HyperDriveRun
 from bench.home import open_home
 from bench.measuring import Measurement, at_most, interleaved, median, percentile, seconds_of, spread_of
 from bench.row_copies import copy_run
+from runyard.core.definitions.run import RunDefinition
 from runyard.lifecycle import stop_service
 from runyard.model.metrics import MetricBatch, MetricKind
 from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, Trial
+from runyard.model.sweeps import Trial
+from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
 from runyard.stores.sql import open_stores
 
 CHILDREN, METRICS, REPEATS = 10_000, 5, 30
@@ -72,7 +74,9 @@ def _fill(database: Path) -> None:
     stores = open_stores(f"sqlite:///{database}")
     now, chance = datetime.now(UTC), random.Random(2)
     asked = {"runyard": {"sweep": ASKED}}
-    sweep = RunRecord(SWEEP, "bench", "bench", 0, RunStatus.NOT_STARTED, now, type=SWEEP_TYPE, definition=asked)
+    sweep = RunRecord(
+        SWEEP, "bench", "bench", 0, RunStatus.NOT_STARTED, now, type=SWEEP_TYPE, definition=RunDefinition(asked)
+    )
     stores.runs.move(stores.runs.create(sweep), RunStatus.COMPLETED)
     stores.trials.add(
         [Trial(SWEEP, n, {"--rate": chance.random(), "--layers": chance.randrange(9)}) for n in range(CHILDREN)]

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from tests.wire_client import WireClient
 pytest_plugins = ["tests.leftovers", "tests.needs"]
 ENDING_SECONDS = 60.0
 _numbers = itertools.count(1)
+
+
+def pytest_configure() -> None:
+    if not entry_points(group="runyard.compute"):
+        raise pytest.UsageError("runyard was installed before it had entry points. Run: make .venv/.dev")
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def end_home(folder: Path) -> None:
             os.kill(int(facts["pid"]), signal.SIGKILL)
             raise
     _dismiss(folder, b"runyard.serving.gateway", "gateway.sock")
-    _dismiss(folder, b"runyard.node.agent", "agent.sock")
+    _dismiss(folder, b"runyard.node.exit_keeper", "agent.sock")
 
 
 def _dismiss(home: Path, program: bytes, socket: str) -> None:

@@ -82,10 +82,10 @@ def headings(page: str) -> set[str]:
 
 
 def commands(group: object, path: str) -> list[str]:
-    inner = getattr(group, "commands", None)
-    if inner is None:
+    if not hasattr(group, "list_commands"):
         return [path]
-    return [command for name, child in inner.items() for command in commands(child, f"{path} {name}")]
+    inner = [(name, group.get_command(None, name)) for name in group.list_commands(None)]  # type: ignore[attr-defined]
+    return [command for name, child in inner for command in commands(child, f"{path} {name}")]
 
 
 def all_commands() -> list[str]:

@@ -1,14 +1,19 @@
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
 
 from runyard.backup.checking import Finding
 from runyard.backup.repairing import HomeCheck
 from runyard.errors import Conflict
+from runyard.http.failures import unexpected
 from runyard.model.runs import RunId, RunQuery
 from runyard.settings import Settings
+from runyard.stores.database import open_database
 from runyard.stores.sql import open_stores
 from runyard.testing.records import scalars
 from tests.backup.homes import Home, quiet, take
@@ -176,6 +181,17 @@ def test_one_bad_page_neither_fails_a_listing_nor_the_other_runs(home, spoiled, 
         pages += [run.id for run in page]
         before = page[-1].sequence
     assert pages == listed
+
+
+def test_a_request_that_meets_a_bad_page_is_told_to_check_the_home(home):
+    many_runs(home)
+    spoil_page_of(home, "r60")
+    database = open_database(f"sqlite:///{home.path}/runyard.db")
+    with closing(database), pytest.raises(DatabaseError) as met, database.read() as connection:
+        connection.execute(text("SELECT * FROM runs NOT INDEXED")).all()
+    said = json.loads(bytes(unexpected("POST", met.value).body))
+    assert "database is damaged" in said["problem"]
+    assert "runyard check" in said["hint"]
 
 
 def test_a_damaged_database_is_named_and_built_again_from_what_can_be_read(home):

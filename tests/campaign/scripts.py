@@ -10,6 +10,9 @@ class Notes:
     def add(self, *words):
         os.write(self._file, (" ".join(map(str, words)) + "\\n").encode())
         os.fsync(self._file)
+
+    def raised(self, error):
+        self.add("raised", getattr(error, "errno", None) or 0, type(error).__name__, " ".join(str(error).split()))
 """
 
 TRAIN = (
@@ -25,6 +28,12 @@ given = parser.parse_args()
 run = Run.get_context()
 notes = Notes(given.notes, run.id)
 notes.add("pid", os.getpid())
+
+def note_and_print(kind, error, trace):
+    notes.raised(error)
+    sys.__excepthook__(kind, error, trace)
+
+sys.excepthook = note_and_print
 for step in range(int(given.points)):
     run.log("point", step)
     notes.add("point", step)
@@ -98,12 +107,16 @@ def interactive():
     run = experiment.start_logging(snapshot_directory=None)
     own = Notes(folder, run.id)
     own.add("interactive", os.getpid())
-    for step in range(100):
-        run.log("point", step)
-        own.add("point", step)
-        time.sleep(0.005)
-    own.add("completing")
-    run.complete()
+    try:
+        for step in range(100):
+            run.log("point", step)
+            own.add("point", step)
+            time.sleep(0.005)
+        own.add("completing")
+        run.complete()
+    except Exception as error:
+        own.raised(error)
+        raise
     own.add("end", 0)
     return run
 

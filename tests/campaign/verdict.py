@@ -1,5 +1,6 @@
 """Compare what the product says of each run with what the script itself noted. Only exact equality is good."""
 
+import errno
 import re
 import tempfile
 from collections import Counter
@@ -10,9 +11,9 @@ from typing import Any
 from azureml.core import Run, Workspace
 from tests.faults.yard import ENDED
 
-NO_SPACE = "No space left on device"
+NO_SPACE = re.compile(r"no space left on (?:device|the node's disk)|disk that the script writes to was full", re.I)
 ABANDONED = "ended without run.complete()"
-LOST = re.compile(r"(\d[\d,]*) (?:metric )?(?:points?|lines?|values?|metrics?)\b.*\blost\b|\blost\b.*?(\d[\d,]*)", re.I)
+LOST = re.compile(r"(\d+) logged points were lost")
 
 
 @dataclass
@@ -25,6 +26,10 @@ class Notes:
     is_interactive: bool = False
     completes: bool = False
     ends: list[int] = field(default_factory=list)
+    raised: str = ""
+    """Type and text of what ended the script, if it could not go on."""
+    is_full: bool = False
+    """It was a full disk that `raised` tells of."""
     starts: int = 0
 
     @classmethod
@@ -41,6 +46,9 @@ class Notes:
                 notes.lines.append(int(value))
             elif word == "completing":
                 notes.completes = True
+            elif word == "raised":
+                number, _, notes.raised = value.partition(" ")
+                notes.is_full = int(number) == errno.ENOSPC or bool(NO_SPACE.search(value))
             elif word == "end":
                 notes.ends.append(int(value))
         return notes
@@ -85,7 +93,8 @@ def _judge_run(run: Run, notes: Notes, killed: set[int], made: Judgement) -> Non
     made.statuses[status] += 1
 
     def fault(text: str) -> None:
-        made.faults.append(f"{run.id} ({status}): {text} | {message[:300]} | {_warnings(details)[:300]}")
+        said = " | ".join((message[:300], _warnings(details)[:300], _end_of_log(run)))
+        made.faults.append(f"{run.id} ({status}): {text} | {said}")
 
     if status not in ENDED:
         return fault("has no end")
@@ -108,7 +117,7 @@ def _judge_end(status: str, message: str, notes: Notes, killed: set[int], fault:
     was_killed = notes.pid in killed
     if notes.starts == 0:
         # A full disk, or a client killed between its start_logging() and its first note.
-        is_told = status == "Failed" and (NO_SPACE in message or ABANDONED in message)
+        is_told = status == "Failed" and (NO_SPACE.search(message) or ABANDONED in message)
         return None if is_told else fault("its script never began")
     if notes.ends == [0]:
         # A kill after the last note and before the exit is the script's end as well.
@@ -119,8 +128,9 @@ def _judge_end(status: str, message: str, notes: Notes, killed: set[int], fault:
         if not (status == "Failed" and (f"exit code {notes.ends[0]}" in message or was_killed)):
             fault(f"its script ended with {notes.ends[0]}")
         return None
-    if not was_killed and NO_SPACE in message:
-        return None  # its own print() or log failed on the full disk
+    if notes.raised and not was_killed:
+        expected = ABANDONED in message if notes.is_interactive else NO_SPACE.search(message)
+        return None if status == "Failed" and notes.is_full and expected else fault(f"its script raised {notes.raised}")
     if not was_killed:
         return fault("its script neither ended nor was killed by us")
     if notes.completes and status == "Completed":
@@ -140,18 +150,25 @@ def _judge_points(run: Run, notes: Notes, warnings: str, fault: Any) -> None:
     if stored in allowed:
         return
     lost, twice = len(set(notes.points) - set(stored)), len(stored) - len(set(stored))
-    told = [int((found[1] or found[2]).replace(",", "")) for found in LOST.finditer(warnings)]
+    told = [int(found[1]) for found in LOST.finditer(warnings)]
     if not twice and lost in told:
         return  # a full disk: counted and said
     fault(f"{len(notes.points)} points returned, {len(stored)} stored: {lost} lost, {twice} twice; told {told}")
 
 
 def _judge_lines(run: Run, notes: Notes, fault: Any) -> None:
-    text = "".join(text for name, text in _logs(run).items() if "driver_log" in name)
+    text = "".join(_logs(run).values())
     stored = [int(found) for found in re.findall(r"^line (\d+)$", text, re.M)]
     allowed = [notes.lines] if notes.ends else [notes.lines, [*notes.lines, len(notes.lines)]]
     if stored not in allowed:
         fault(f"{len(notes.lines)} lines printed, {len(stored)} in the log")
+
+
+def _end_of_log(run: Run) -> str:
+    try:
+        return "".join(_logs(run).values())[-300:]
+    except Exception as error:
+        return f"no log: {error}"
 
 
 def _logs(run: Run) -> dict[str, str]:

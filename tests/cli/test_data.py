@@ -48,7 +48,7 @@ def petals(shell: Shell) -> tuple[str, str]:
 
 def test_the_list_shows_what_a_version_saw(shell, petals):
     lines = shell("data", "list").stdout.splitlines()
-    assert lines[0].split() == ["DATASET", "VERSION", "TYPE", "FILES", "SIZE", "CREATED"]
+    assert lines[0].split() == ["DATASET", "VERSION", "TYPE", "FILES", "SIZE", "CREATED", "BY"]
     assert lines[1].split()[:5] == ["petals", "1", "file", "3", "3"]
 
 
@@ -220,7 +220,8 @@ def test_datastores_are_added_shown_and_removed(shell, petals, tmp_path):
     assert str(tmp_path) in shell("datastores", "show", "scans").stdout
     listed = {row["name"]: row for row in json.loads(shell("datastores", "list", "-o", "json").stdout)}
     assert listed["workspaceblobstore"]["body"]["is_default"]
-    assert "scans" in listed
+    assert listed["scans"]["created_by"] == "owner"
+    assert "created by   owner" in shell("datastores", "show", "scans").stdout
     other = ["datastores", "add", "scans", "folder", f"folder={tmp_path.parent}"]
     assert "Pass --overwrite" in shell(*other).stderr
     changed = json.loads(shell(*other, "--overwrite", "-o", "json").stdout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.services.logs import READ_LIMIT_BYTES
+from runyard.runs.history.logs import READ_LIMIT_BYTES
 from tests.cli.conftest import RUNYARD, Shell
 
 LOG = "azureml-logs/70_driver_log.txt"

@@ -44,9 +44,13 @@ def _check_status_from_elsewhere(user: Shell, home: Path, url: str) -> None:
 
 
 def test_models_can_be_listed_shown_and_taken_home(shell: Shell, runs: Runs, tmp_path: Path) -> None:
-    assert "net" in shell("models", "list").stdout
+    (listed,) = [line for line in shell("models", "list").stdout.splitlines() if line.startswith("net")]
+    assert listed.split()[-2:] == ["owner", runs["good"]]
+    assert json.loads(shell("models", "list", "--created-by", "owner", "-o", "json").stdout)[0]["created_by"] == "owner"
+    assert json.loads(shell("models", "list", "--created-by", "run:x", "-o", "json").stdout) == []
     shown = shell("models", "show", "net").stdout
     assert "model.txt" in shown
+    assert "created by  owner" in shown
     assert runs["good"] in shown
     assert shell("models", "download", "net", "--target", tmp_path).returncode == 0
     assert (tmp_path / "model.txt").read_text(encoding="utf-8") == "weights"

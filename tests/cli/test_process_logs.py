@@ -34,6 +34,12 @@ def test_requests_are_shown_when_asked_for(shell, runs):
     assert "/api/v1/" in text
 
 
+def test_a_run_without_a_line_is_not_found(shell, runs):
+    missed = shell("logs", "--run", "nope")
+    assert missed.returncode == 3
+    assert "'nope'" in missed.stderr
+
+
 def test_levels_and_places_that_are_wrong_are_refused(shell, runs):
     refused = shell("logs", "--level", "loud")
     assert refused.returncode == 2

@@ -26,6 +26,15 @@ def test_a_list_can_be_narrowed(shell: Shell, runs: Runs) -> None:
     assert [run["id"] for run in best] == [runs["good"]]
 
 
+def test_runs_are_chosen_by_who_submitted_them(shell: Shell, runs: Runs) -> None:
+    both = json.loads(shell("runs", "list", "-e", "cli", "--created-by", "owner", "-o", "json").stdout)
+    assert {run["created_by"] for run in both} == {"owner"}
+    assert {run["id"] for run in both} == {runs["bad"], runs["good"]}
+    assert json.loads(shell("runs", "list", "--created-by", "run:none", "-o", "json").stdout) == []
+    [line] = [line for line in shell("runs", "show", runs["good"]).stdout.splitlines() if "created by" in line]
+    assert line.split()[-1] == "owner"
+
+
 def test_show_tells_where_the_time_went_and_what_came_out(shell: Shell, runs: Runs) -> None:
     shown = shell("runs", "show", runs["good"]).stdout
     for word in ("Completed", "Running", "accuracy", "0.75", "outputs/model.txt", "colour=blue"):

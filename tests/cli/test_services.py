@@ -146,6 +146,8 @@ def test_a_web_service_is_listed_and_shown_with_its_model_and_workers(
 ) -> None:
     assert "net" in shell("services", "list").stdout
     assert shell("services", "list", "--model", "other").stdout == ""
+    assert "net" in shell("services", "list", "--created-by", "owner").stdout
+    assert shell("services", "list", "--created-by", "run:none").stdout == ""
     shell("services", "test", "net", "--data", "{}")
     shown = shell("services", "show", "net").stdout
     for expected in ("Healthy", "net:1", f"run {runs['good']}", "x 200", "p50", "replicas, 1 of 1", "none asked for"):

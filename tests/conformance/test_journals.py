@@ -1,13 +1,15 @@
 from collections.abc import Sequence
 from typing import Any
 
+from runyard.core.principal import OWNER
 from runyard.model.metrics import MetricBatch
 from runyard.model.runs import RunId
-from runyard.services.journals import Journals
+from runyard.runs.history.journals import Journals
 from runyard.stores.metrics import SqlMetricStore
 from runyard.stores.sql import Stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run
+from tests.access import access_to
 
 RUN = RunId("r1")
 JOURNAL = "r1~0-1-a"
@@ -38,7 +40,9 @@ def test_a_journal_of_many_names_is_committed_in_pieces(stores: Stores) -> None:
     counting = _Counting(stores.database)
     counting.names_at_once = []
     data = b"".join(b'["m","name %d",%d,null,1.0]\n' % (number, number) for number in range(NAMES))
-    assert Journals(stores.runs, counting, FakeClock()).append(RUN, JOURNAL, 0, data) == len(data)
+    assert Journals(stores.runs, counting, FakeClock(), access_to(stores)).append(OWNER, RUN, JOURNAL, 0, data) == len(
+        data
+    )
     assert max(counting.names_at_once) <= 500
     assert [list(series.values) for series in stores.metrics.series(RUN)] == [[number] for number in range(NAMES)]
 
@@ -48,17 +52,17 @@ def test_a_journal_of_few_names_is_one_transaction(stores: Stores) -> None:
     counting = _Counting(stores.database)
     counting.names_at_once = []
     data = b"".join(b'["m","name %d",%d,null,1.0]\n' % (number % 500, number) for number in range(5000))
-    Journals(stores.runs, counting, FakeClock()).append(RUN, JOURNAL, 0, data)
+    Journals(stores.runs, counting, FakeClock(), access_to(stores)).append(OWNER, RUN, JOURNAL, 0, data)
     assert counting.names_at_once == [500]
 
 
 def test_more_names_than_a_run_may_have_are_told_in_a_warning(stores: Stores) -> None:
     stores.runs.create(a_run(RUN))
-    journals = Journals(stores.runs, stores.metrics, FakeClock(), most_names=10)
+    journals = Journals(stores.runs, stores.metrics, FakeClock(), access_to(stores), most_names=10)
     line = '["m","name %d",1,null,1.0]\n'
     data = "".join(line % number for number in range(12)).encode()
-    assert journals.append(RUN, JOURNAL, 0, data) == len(data)
-    assert journals.append(RUN, JOURNAL, len(data), data) == 2 * len(data)
+    assert journals.append(OWNER, RUN, JOURNAL, 0, data) == len(data)
+    assert journals.append(OWNER, RUN, JOURNAL, len(data), data) == 2 * len(data)
     run = stores.runs.get(RUN)
     [warning] = run.warnings
     assert "more than 10 different metric names" in warning

@@ -8,60 +8,81 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from runyard.blobs.files import FileBlobStore
 from runyard.blobs.logs import FileLogStore
-from runyard.controller.controller import Controller
-from runyard.controller.launching import Surroundings
-from runyard.controller.sweeps.filling import SweepSurroundings
-from runyard.engines.local_pool import LocalPool
-from runyard.environments.uv import UvEnvironments
+from runyard.compute.local.pool import LocalPool
+from runyard.compute.queue_pool import QueuePool
+from runyard.core.definitions.report import NodeReport
+from runyard.core.principal import OWNER, Principal
 from runyard.errors import EngineError, RunyardError
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.plan import LaunchPlan
 from runyard.model.runs import AttemptId, RunId, RunRecord, RunStatus
-from runyard.ports.engine import Capabilities, Observed, PartPhase, Site, Ticket, ticket_for
-from runyard.services.attempt_fence import AttemptFence
-from runyard.services.notifier import Notifier
-from runyard.services.notifying import NotifyingRunStore
-from runyard.services.places import Places
-from runyard.services.sweeps.live import LiveSweeps
+from runyard.ports.engine import Capabilities, Disk, Observed, PartPhase, Site, Ticket, ticket_for
+from runyard.ports.stores import RunStore
+from runyard.runs.attempt_fence import AttemptFence
+from runyard.runs.direct_inputs import DirectInputs
+from runyard.runs.history.journals import Journals
+from runyard.runs.history.notifier import Notifier
+from runyard.runs.history.notifying import NotifyingRunStore
+from runyard.runs.kinds.kind import KindTools
+from runyard.runs.scheduling.controller import Controller
+from runyard.runs.scheduling.environments import LaunchEnvironments
+from runyard.runs.scheduling.launching import Surroundings
+from runyard.runs.scheduling.places import Places
+from runyard.services.built_environments import BuiltEnvironments
+from runyard.services.callers_blobs import CallersBlobs
+from runyard.services.data.lineage import Lineage
+from runyard.services.environment_names import EnvironmentNames
+from runyard.services.environments import Environments
+from runyard.services.package_settings import WorkspacePackages
+from runyard.services.registries import RegistryLogins
+from runyard.services.secrets import Vault
 from runyard.services.tokens import Tokens
+from runyard.services.workspaces import Workspaces
 from runyard.stores.sql import Stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run, a_workspace
+from tests.access import access_to
 
 
 @dataclass
 class PlayedEngine:
     """Starts nothing. Keeps what it was asked for; `phases` is what it says of the parts of a ticket."""
 
-    shares_files: bool = True
-    plans: dict[Ticket, LaunchPlan] = field(default_factory=dict)
-    stops: list[tuple[Ticket, str]] = field(default_factory=list)
-    recovered: list[tuple[Ticket, int]] = field(default_factory=list)
-    phases: dict[Ticket, list[Observed]] = field(default_factory=dict)
+    plans: dict[str, LaunchPlan] = field(default_factory=dict)
+    stops: list[tuple[str, str]] = field(default_factory=list)
+    recovered: list[tuple[str, int]] = field(default_factory=list)
+    phases: dict[str, list[Observed]] = field(default_factory=dict)
     is_away: bool = False
+    first_phase: PartPhase = PartPhase.ALIVE
+    gives_job_ids: bool = False
+    asked: list[list[str]] = field(default_factory=list)
+    """The job ids of each question."""
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(64, shares_files=self.shares_files)
+        return Capabilities(64)
 
     def submit(self, plan: LaunchPlan) -> Ticket:
         self._require_here()
-        ticket = ticket_for(plan.attempt_id, len(plan.nodes))
-        self.plans[ticket] = plan
-        self.phases[ticket] = [Observed(PartPhase.ALIVE)] * len(plan.nodes)
+        job_id = f"job of {plan.attempt_id}" if self.gives_job_ids else None
+        ticket = ticket_for(plan.attempt_id, len(plan.nodes), job_id)
+        self.plans[str(ticket)] = plan
+        self.phases[str(ticket)] = [Observed(self.first_phase)] * len(plan.nodes)
         return ticket
 
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
         self._require_here()
-        return {ticket: self.phases.get(ticket, [Observed(PartPhase.LOST)]) for ticket in tickets}
+        self.asked.append([ticket.job_id for ticket in tickets])
+        return {ticket: self.phases.get(str(ticket), [Observed(PartPhase.LOST)]) for ticket in tickets}
 
     def recover(self, ticket: Ticket, node: int) -> None:
-        self.recovered.append((ticket, node))
+        self.recovered.append((str(ticket), node))
 
     def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
         self._require_here()
-        self.stops.append((ticket, end_as))
+        self.stops.append((str(ticket), end_as))
 
     def _require_here(self) -> None:
         if self.is_away:
@@ -75,7 +96,7 @@ class PlayedOutputs:
     saved: list[tuple[str, str, int, bool]] = field(default_factory=list)
     refusal: RunyardError | None = None
 
-    def complete(self, attempt_id: AttemptId, name: str, *, files: int, registers: bool) -> None:
+    def complete(self, who: Principal, attempt_id: AttemptId, name: str, *, files: int, registers: bool) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.saved.append((attempt_id, name, files, registers))
@@ -94,15 +115,17 @@ class PlayedSites:
 
     here: Site
     elsewhere: Site
+    queueing: Site
+    """Its engine has a queue of its own."""
 
     def home(self) -> Site:
         return self.here
 
     def of(self, cluster: Asset) -> Site:
-        return self.elsewhere if cluster.body.get("engine") == "ray" else self.here
+        return {"ray": self.elsewhere, "queue": self.queueing}.get(cluster.body.get("engine"), self.here)
 
     def all(self) -> Sequence[Site]:
-        return [self.here, self.elsewhere]
+        return [self.here, self.elsewhere, self.queueing]
 
 
 class Stage:
@@ -113,7 +136,8 @@ class Stage:
     def __init__(self, stores: Stores, folder: Path) -> None:
         self.stores, self.clock = stores, FakeClock()
         self.logs = FileLogStore(folder / "logs")
-        self.engine, self.far = PlayedEngine(), PlayedEngine(shares_files=False)
+        self.engine, self.far = PlayedEngine(), PlayedEngine()
+        self.queue = PlayedEngine(first_phase=PartPhase.QUEUED, gives_job_ids=True)
         self.outputs = PlayedOutputs()
         self._folder = folder
         self.open()
@@ -125,21 +149,41 @@ class Stage:
         engine, logs, trials = wrapped(self.engine), wrapped(self.logs), wrapped(stores.trials)
         runs = NotifyingRunStore(wrapped(stores.runs), notifier, AttemptFence(stores.runs))
         pool = LocalPool(stores.nodes, self.clock)
-        sites = PlayedSites(Site("local", engine, pool, "http://here"), Site("far", self.far, pool, "http://far"))
+        here = Site("local", engine, pool, "http://here", Disk.SERVICE)
+        queueing = Site("queue", self.queue, QueuePool(), "http://far", queues_itself=True)
+        sites = PlayedSites(here, Site("far", self.far, pool, "http://far"), queueing)
         around = Surroundings(
             assets=self.stores.assets,
             files=self.stores.files,
             places=Places(self.stores.assets, sites),
             tokens=Tokens("secret"),
-            environments=lambda variables: UvEnvironments(self._folder / "environments", variables),
+            environments=self._environments(runs),
             refuses_missing_gpus=self.refuses_missing_gpus,
             outputs=self.outputs,
         )
-        cancel = lambda run_id: self.controller.cancel(run_id)  # noqa: E731
-        self.live = LiveSweeps(runs, stores.metrics, trials, logs, self.clock, cancel)
-        sweeping = SweepSurroundings(trials, self.live, most_unmanaged=2)
-        self.controller = Controller(runs, logs, stores.parts, self.clock, around, sweeping)
-        notifier.on_end(self.controller.heard_end)
+        tools = KindTools(
+            runs=runs,
+            logs=logs,
+            metrics=stores.metrics,
+            trials=trials,
+            journals=Journals(runs, stores.metrics, self.clock, access_to(stores)),
+            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock)),
+            clock=self.clock,
+            home=self._folder,
+            cpus=2,
+        )
+        self.controller = Controller(tools, stores.parts, around, access_to(stores))
+        notifier.on_end(self.controller.kinds.child_ended)
+
+    def _environments(self, runs: RunStore) -> LaunchEnvironments:
+        stores, assets, root = self.stores, self.stores.assets, self._folder / "environments"
+        access = access_to(stores)
+        vault = Vault(assets, key_file=self._folder / "secrets.key")
+        packages = WorkspacePackages(vault, Workspaces(assets, runs, self.clock, access))
+        built = BuiltEnvironments(assets, EnvironmentNames(assets, self.clock), root, access)
+        blobs = CallersBlobs(FileBlobStore(self._folder / "blobs"), runs, stores.files, assets, access)
+        kept = Environments(runs, assets, blobs, self.clock, access)
+        return LaunchEnvironments(root, packages, RegistryLogins(vault), built, kept)
 
     def cluster(self, name: str = "gang", **body: Any) -> None:
         self.stores.assets.add("vision", AssetKind.COMPUTE, name, {"max_nodes": 4, **body}, {})
@@ -165,7 +209,9 @@ class Stage:
         return self.stores.runs.get(RunId(run_id))
 
     def tell(self, state: str, node: int = 0, *, attempt: str = "r1.1", **facts: Any) -> Mapping[str, Any]:
-        return self.controller.report(AttemptId(attempt), {"state": state, "node": node, **facts})
+        return vars(
+            self.controller.report(OWNER, AttemptId(attempt), NodeReport.parse({"state": state, "node": node, **facts}))
+        )
 
     def ready(self, node: int, **more: Any) -> Mapping[str, Any]:
         """With another port on each node."""

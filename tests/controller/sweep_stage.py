@@ -3,9 +3,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.model.runs import RunId, RunRecord, RunStatus, run_of
-from runyard.model.sweeps import SWEEP_TYPE
-from runyard.services.children import children_of
-from runyard.services.sweeps.sweep_log import SWEEP_LOG
+from runyard.runs.children import children_of
+from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
+from runyard.runs.kinds.sweep.log import SWEEP_LOG
 from runyard.testing.records import a_run, scalars
 from tests.controller.scripted import Stage
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.report import NodeReport
+from runyard.core.principal import OWNER
 from runyard.model.runs import RunId, RunStatus
+from runyard.runs.kinds.build import BUILD_TYPE
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_run, a_workspace
 from tests.controller.scripted import Stage
@@ -40,9 +43,8 @@ def submitted(
             **({"build": {"force": False}} if is_build else {}),
         },
     }
-    stage.stores.runs.create(
-        a_run(run_id, target="local", status=RunStatus.NOT_STARTED, definition=definition, workspace=workspace)
-    )
+    type_ = BUILD_TYPE if is_build else "azureml.scriptrun"
+    stage.stores.runs.create(a_run(run_id, type=type_, target="local", definition=definition, workspace=workspace))
     stage.controller.advance(RunId(run_id))
     assert stage.get(run_id).status is RunStatus.PREPARING
     return stage.get(run_id).ticket
@@ -57,12 +59,16 @@ def herd(stage: Stage, count: int = 20) -> list[str]:
 
 def failed(stage: Stage, run_id: str, cause: str) -> None:
     error = {"code": "UserError", "message": "demo is nowhere.", "cause": cause, "said": "the tool's own line"}
-    stage.controller.report(stage.get(run_id).ticket, {"state": "ended", "outcome": "failed", "error": error})
+    stage.controller.report(
+        OWNER, stage.get(run_id).ticket, NodeReport.parse({"state": "ended", "outcome": "failed", "error": error})
+    )
     stage.controller.advance(RunId(run_id))
 
 
 def prepared(stage: Stage, attempt: str, lock: str = "numpy==1.26.0\n") -> None:
-    stage.controller.report(attempt, {"state": "prepared", "environment_key": "k", "lock": lock})
+    stage.controller.report(
+        OWNER, attempt, NodeReport.parse({"state": "prepared", "environment_key": "k", "lock": lock})
+    )
     stage.controller.advance(RunId(attempt.rpartition(".")[0]))
 
 
@@ -100,14 +106,16 @@ def test_a_build_is_canceled_as_runs_are(stage):
     attempt = submitted(stage, is_build=True)
     stage.controller.cancel(RunId("r1"))
     assert [end_as for _, end_as in stage.engine.stops] == ["canceled"]
-    stage.controller.report(attempt, {"state": "ended", "outcome": "canceled"})
+    stage.controller.report(OWNER, attempt, NodeReport.parse({"state": "ended", "outcome": "canceled"}))
     assert stage.get().status is RunStatus.CANCELED
 
 
 def test_the_cause_of_a_failed_environment_is_told_to_programs(stage):
     attempt = submitted(stage)
     error = {"code": "UserError", "message": "No.", "cause": "no_such_package", "said": "not found in the index"}
-    stage.controller.report(attempt, {"state": "ended", "outcome": "failed", "phase": "Preparing", "error": error})
+    stage.controller.report(
+        OWNER, attempt, NodeReport.parse({"state": "ended", "outcome": "failed", "phase": "Preparing", "error": error})
+    )
     told = stage.get().error["error"]["messageParameters"]
     assert (told["cause"], told["said"]) == ("no_such_package", "not found in the index")
 
@@ -115,7 +123,7 @@ def test_the_cause_of_a_failed_environment_is_told_to_programs(stage):
 @pytest.mark.parametrize("error", [{"message": "x", "cause": 7, "said": ["a"]}, {"message": "x", "said": "y" * 10**6}])
 def test_a_cause_that_no_node_would_tell_does_no_harm(stage, error):
     attempt = submitted(stage)
-    stage.controller.report(attempt, {"state": "ended", "outcome": "failed", "error": error})
+    stage.controller.report(OWNER, attempt, NodeReport.parse({"state": "ended", "outcome": "failed", "error": error}))
     run = stage.get()
     assert run.status is RunStatus.FAILED
     assert all(len(value) <= 2000 for value in run.error["error"]["messageParameters"].values())
@@ -139,7 +147,9 @@ class TestHerd:
         if outcome == "canceled":
             stage.controller.cancel(RunId("run0"))
         error = {"code": "UserError", "message": "no"}
-        stage.controller.report(stage.get("run0").ticket, {"state": "ended", "outcome": outcome, "error": error})
+        stage.controller.report(
+            OWNER, stage.get("run0").ticket, NodeReport.parse({"state": "ended", "outcome": outcome, "error": error})
+        )
         stage.controller.look()
         assert [bool(stage.get(name).ticket) for name in ("run1", "run2")] == [True, False]
         assert "run1" in stage.get("run2").message
@@ -158,7 +168,9 @@ class TestHerd:
     def test_who_waited_fails_though_another_has_begun_to_build_meanwhile(self, stage):
         herd(stage, 3)
         error = {"code": "UserError", "message": "demo is nowhere.", "cause": "conflict"}
-        stage.controller.report(stage.get("run0").ticket, {"state": "ended", "outcome": "failed", "error": error})
+        stage.controller.report(
+            OWNER, stage.get("run0").ticket, NodeReport.parse({"state": "ended", "outcome": "failed", "error": error})
+        )
         assert submitted(stage, "later")
         stage.controller.advance(RunId("run0"))
         assert [stage.get(name).status for name in ("run1", "run2")] == [RunStatus.FAILED, RunStatus.FAILED]

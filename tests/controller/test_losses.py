@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from runyard.controller import controller
-from runyard.model.runs import RunStatus
+from runyard.core.principal import OWNER
+from runyard.model.runs import RunId, RunStatus
 from runyard.ports.engine import Observed, PartPhase
-from runyard.services.logs import Logs
+from runyard.runs.history.logs import Logs
+from runyard.runs.scheduling import controller
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_run
+from tests.access import access_to, node_of
 from tests.controller.scripted import FullDisk, Stage
 
 ALIVE = Observed(PartPhase.ALIVE)
@@ -198,14 +200,15 @@ def test_nothing_of_an_attempt_that_was_given_up_is_taken(stage: Stage):
 def test_the_log_of_a_second_attempt_goes_on_behind_the_first(stage: Stage):
     stage.run(RUNYARD_MAX_ATTEMPTS="2")
     stage.all_running()
-    logs = Logs(stage.stores.runs, stage.logs)
-    logs.append(stage.get().id, LOG, 0, b"epoch 1\n")
+    logs = Logs(stage.logs, access_to(stage.stores))
+    logs.append(OWNER, stage.get().id, LOG, 0, b"epoch 1\n")
     lose(stage, 1)
     stage.tell("ended", 0, outcome="failed")
     stage.controller.look()
-    assert logs.delivered(stage.get().id) == {LOG: 0}
+    node = node_of("r1.2")
+    assert logs.sizes(node, node.run_id) == {LOG: 0}
     for _ in range(2):
-        assert logs.append(stage.get().id, LOG, 0, b"again\n") == 6
+        assert logs.append(node, node.run_id, LOG, 0, b"again\n") == 6
     first, note, again = stage.logs.read("r1", LOG).decode().partition("\n--- ")
     assert (first, note, again.splitlines()[-1]) == ("epoch 1\n", "\n--- ", "again")
     assert "attempt 2 of 2" in again
@@ -308,3 +311,11 @@ def test_the_controller_goes_on_after_a_mishap_that_it_could_not_even_print(stag
         assert looked_again.wait(20)
     finally:
         stage.controller.stop()
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.CANCEL_REQUESTED])
+def test_a_run_of_a_kind_whose_package_was_removed_can_be_canceled(stage: Stage, status: RunStatus) -> None:
+    stage.stores.runs.create(a_run("left", status, type="gone.kind"))
+    stage.controller.look()
+    stage.controller.cancel(RunId("left"))
+    assert stage.get("left").status is RunStatus.CANCELED

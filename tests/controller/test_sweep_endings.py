@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from runyard.controller.sweeps.ending import Best, Outcome, end_of_sweep
 from runyard.model.runs import RunId, RunRecord, RunStatus
+from runyard.runs.kinds.sweep.ending import Best, Outcome, end_of_sweep
 from runyard.testing.records import a_run
 
 _S = RunStatus

@@ -12,10 +12,11 @@ import pytest
 
 from runyard.errors import StorageFull
 from runyard.model.runs import RunId, RunStatus
-from runyard.services.runs import Runs
-from runyard.services.sweeps.live_sweep import LiveSweep
+from runyard.runs.kinds.sweep.live_sweep import LiveSweep
+from runyard.runs.runs import Runs
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_file, a_run
+from tests.access import access_to
 from tests.controller.scripted import FullDisk
 from tests.controller.sweep_stage import SWEEP, SweepStage
 
@@ -49,8 +50,8 @@ def test_a_free_slot_is_filled_and_the_sweep_ends_with_its_last_child(stage: Swe
 def test_a_child_is_what_was_submitted_with_the_values_of_its_trial(stage: SweepStage) -> None:
     stage.submit()
     child, trial = stage.get("HD_s_0"), stage.stores.trials.list(SWEEP)[0]
-    assert child.definition["arguments"] == ["--epochs", "3", "--lr", str(trial.values["lr"])]
-    assert child.definition["runyard"] == {"cancel_grace_seconds": 0}
+    assert child.definition.raw["arguments"] == ["--epochs", "3", "--lr", str(trial.values["lr"])]
+    assert child.definition.raw["runyard"] == {"cancel_grace_seconds": 0}
     assert json.loads(child.tags["hyperparameters"]) == trial.values
     assert child.tags["_aml_system_hyperparameters"] == child.tags["hyperparameters"]
     assert (child.parent_id, child.root_id, child.type) == (SWEEP, SWEEP, "azureml.scriptrun")
@@ -59,10 +60,10 @@ def test_a_child_is_what_was_submitted_with_the_values_of_its_trial(stage: Sweep
 def test_values_are_quoted_for_a_command_that_a_shell_reads(stage: SweepStage) -> None:
     space = {"name": "GRID", "parameter_space": {"who": ["choice", [["it's; me"]]]}}
     sweep = stage.submit(sampling=space, max_total_runs=1)
-    definition = {**sweep.definition, "command": "echo hello"}
+    definition = sweep.definition.with_fields(command="echo hello")
     stage.stores.runs.create(replace(sweep, id=RunId("HD_c"), status=_S.NOT_STARTED, definition=definition))
     stage.controller.look()
-    assert stage.get("HD_c_0").definition["command"] == "echo hello --who 'it'\"'\"'s; me'"
+    assert stage.get("HD_c_0").definition.raw["command"] == "echo hello --who 'it'\"'\"'s; me'"
 
 
 def test_a_target_without_nodes_takes_one_child_for_each_cpu_and_says_so(stage: SweepStage) -> None:
@@ -286,7 +287,8 @@ def test_what_a_child_has_submitted_is_canceled_with_it(stage: SweepStage) -> No
 
 
 def test_a_service_with_a_sweep_is_not_idle(stage: SweepStage) -> None:
-    runs = Runs(stage.stores.runs, stage.stores.metrics, stage.logs, stage.controller, stage.clock)
+    access = access_to(stage.stores)
+    runs = Runs(stage.stores.runs, stage.stores.metrics, stage.logs, stage.controller, stage.clock, access)
     stage.submit(max_total_runs=1)
     stage.ended(stage.children()[0])
     assert runs.has_unfinished()
@@ -312,7 +314,7 @@ def test_a_resumed_child_is_told_where_those_outputs_are(stage: SweepStage) -> N
     stage.submit(max_total_runs=1)
     stage.play()
     stage.submit(sweep_id="HD_again", max_total_runs=2, resume_child_runs=["HD_s_0"])
-    resumed, sampled = (stage.get(f"HD_again_{number}").definition for number in (0, 1))
+    resumed, sampled = (stage.get(f"HD_again_{number}").definition.raw for number in (0, 1))
     assert resumed["arguments"][:4] == ["--epochs", "3", "--resume-from", "outputs"]
     variable = "AZUREML_DATAREFERENCE_MODEL_LOCATION"
     assert resumed["environment"]["environmentVariables"][variable] == "outputs"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from runyard.client import ServiceClient
 from runyard.datastores import open_store
-from runyard.datastores.service.asking import Asking
-from runyard.errors import AccessDenied, AlreadyExists, DataFailed, Unreachable
+from runyard.errors import AccessDenied, AlreadyExists, DataFailed, StorageFull, Unreachable
 from runyard.model.data import NetworkRules, StoreAccess
 from runyard.ports.data import DataStore, PutsMany, ReadsMany
 from runyard.testing.data_store_suite import DataStoreSuite
+from runyard.testing.small_disk import mounted
 from tests.open_service import OpenService, serving_outside
 from tests.servers.gateway import Gateway
 
@@ -86,6 +87,15 @@ def test_a_file_whose_storing_was_not_answered_is_not_taken_for_anothers(
         open_store(access, QUICK).put("a", source, overwrite=False, progress=_quiet)
 
 
+def test_a_full_disk_of_the_reader_is_told_at_once(access: StoreAccess, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(24 << 20))
+    store = open_store(access, QUICK)
+    stored = store.put("large", source, overwrite=True, progress=_quiet)
+    with mounted(tmp_path / "small", 16) as place, pytest.raises(StorageFull, match="small"):
+        store.fetch(stored, place / "target", _quiet)
+
+
 def test_a_service_that_is_away_is_waited_for_and_then_named(access: StoreAccess) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -108,8 +118,8 @@ def test_a_wrong_token_is_refused_at_once(access: StoreAccess) -> None:
 def test_many_small_files_come_and_go_in_few_requests(
     access: StoreAccess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked_of_service, answer = [], Asking.answer
-    monkeypatch.setattr(Asking, "answer", lambda *given: asked_of_service.append(given[2]) or answer(*given))
+    asked_of_service, answer = [], ServiceClient.open
+    monkeypatch.setattr(ServiceClient, "open", lambda *given: asked_of_service.append(given[1]) or answer(*given))
     paths = [f"many/{number} ü" for number in range(1200)]
     for number, path in enumerate(paths):
         (tmp_path / str(number)).write_bytes(path.encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.ray.site import RaySite
+from runyard.compute.ray.site import RaySite
 from runyard.foundation import SystemClock
 from runyard.model.nodes import NodeState
 from runyard.model.runs import RunId

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.local import LocalEngine
-from runyard.engines.local_pool import LocalPool
-from runyard.engines.ray.site import RaySite
+from runyard.compute.local.engine import LocalEngine
+from runyard.compute.local.pool import LocalPool
+from runyard.compute.ray.site import RaySite
 from runyard.foundation import SystemClock
 from runyard.model.nodes import Node
 from runyard.node.attempt import AttemptFolder
 from runyard.node.processes import identify
 from runyard.planning.vm_sizes import BUILT_IN
-from runyard.ports.engine import Site
+from runyard.ports.engine import Disk, Site
 from runyard.stores.sql import open_stores
 from runyard.testing.engine_suite import EngineDesk, EngineSuite, eventually, kill
 from runyard.testing.records import a_workspace
@@ -41,7 +41,7 @@ class TestLocal(EngineSuite):
         stores.assets.create_workspace(a_workspace())
 
         def open_site() -> Site:
-            return Site("local", LocalEngine(home), LocalPool(stores.nodes, SystemClock()), "")
+            return Site("local", LocalEngine(home), LocalPool(stores.nodes, SystemClock()), "", Disk.SERVICE)
 
         yield EngineDesk(
             peer=peer,

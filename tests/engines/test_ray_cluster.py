@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.ray.attaching import check_address
-from runyard.engines.ray.site import RaySite
+from runyard.compute.ray.attaching import check_address
+from runyard.compute.ray.site import RaySite
 from runyard.errors import EngineError
 from runyard.foundation import SystemClock
 from runyard.planning.vm_sizes import BUILT_IN

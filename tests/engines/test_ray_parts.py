@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.ray.address import parse_address, require_ray
-from runyard.engines.ray.engine import RayEngine
-from runyard.engines.ray.names import GangName, parse_gang, service_id
-from runyard.engines.ray.node_agent import require_version
-from runyard.engines.ray.node_home import claim_home
-from runyard.engines.ray.placements import Placement, Placements
-from runyard.engines.ray.ray_cluster import NodeSilent
-from runyard.engines.ray.sizes import bundle_of, check_gang, words_for
-from runyard.engines.ray.state import ClusterState, NodeKind, RayNode
-from runyard.engines.sites import read_vm_sizes
+from runyard.compute.ray.address import parse_address, require_ray
+from runyard.compute.ray.engine import RayEngine
+from runyard.compute.ray.names import GangName, parse_gang, service_id
+from runyard.compute.ray.ray_cluster import NodeSilent
+from runyard.compute.ray.sizes import bundle_of, check_gang, words_for
+from runyard.compute.ray.state import ClusterState, NodeKind, RayNode
+from runyard.compute.remote.node_agent import require_version
+from runyard.compute.remote.node_home import claim_home
+from runyard.compute.remote.placements import Placement, Placements
+from runyard.compute.sites import read_vm_sizes
 from runyard.errors import EngineError, InvalidArgument
 from runyard.model.runs import AttemptId, RunId
 from runyard.node.fence import open_guard, parse_guard
@@ -43,7 +43,7 @@ def test_both_forms_of_an_address_are_taken_as_they_are(address: str) -> None:
     "address", ["", "head", "head:0", "head:99999", "http://head:1", "a b:1", "head:1\0", "auto", None]
 )
 def test_anything_else_is_refused_and_shown(address: str) -> None:
-    with pytest.raises(InvalidArgument, match="address is"):
+    with pytest.raises(InvalidArgument, match="address must be HOST:PORT"):
         parse_address(address)
 
 
@@ -225,9 +225,9 @@ def test_a_guard_is_no_later_process_with_its_number(raylet: subprocess.Popen[by
 
 
 def test_a_node_of_another_version_is_refused_with_both() -> None:
-    require_version(VERSION)
+    require_version(VERSION, "runyard[ray]")
     with pytest.raises(EngineError, match=rf"has runyard {VERSION}, the service 99\.0.*runyard\[ray\]==99\.0"):
-        require_version("99.0")
+        require_version("99.0", "runyard[ray]")
 
 
 class SilentNodes:

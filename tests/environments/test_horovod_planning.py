@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.folder import key_of
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.environment import plan_environment
@@ -16,7 +17,7 @@ def _plan(framework: str | None = None, version: str = "", *, mpi: bool = True, 
         "environment": {"python": {"condaDependencies": {"dependencies": dependencies}}},
         "runyard": {"estimator": {"framework": framework, "version": version, "use_gpu": False}},
     }
-    return plan_environment(definition, gpu_present=False)
+    return plan_environment(RunDefinition.parse(definition), gpu_present=False)
 
 
 @pytest.mark.parametrize(("framework", "version"), [("TensorFlow", "1.13"), ("TensorFlow", "2.13"), ("PyTorch", "1.4")])

@@ -80,8 +80,8 @@ def test_what_a_node_would_never_send_is_refused(client, changes, status):
 def test_a_token_reaches_its_own_attempt_alone(client):
     node, other = Node(client), Node(client, "other")
     body = node.body()
-    assert node.client.refusal("POST", other.route, body)["status"] == 401
-    assert node.client.refusal("GET", f"{other.route}?key={KEY}")["status"] == 401
+    assert node.client.refusal("POST", other.route, body)["status"] == 403
+    assert node.client.refusal("GET", f"{other.route}?key={KEY}")["status"] == 403
 
 
 def test_another_workspace_has_locks_of_its_own(client, service):

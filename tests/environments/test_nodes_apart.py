@@ -15,7 +15,7 @@ from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan
 from runyard.model.runs import AttemptId, RunId
 from runyard.node.attempt import AttemptFolder
 from runyard.node.environment import ensure_environment
-from runyard.node.service_client import ServiceClient
+from runyard.node.service import connect
 from runyard.planning.source_builds import company_of
 from tests.attempts import node_of
 from tests.environments.compilable import add_horovod, add_open_mpi
@@ -50,7 +50,7 @@ def node(client, service, tmp_path, variables, wheels):
         )
         folder, told = AttemptFolder(home, plan.part), []
         folder.make_room()
-        with closing(ServiceClient(home, token)) as asking:
+        with closing(connect(home, token)) as asking:
             built = ensure_environment(folder, plan, asking, told.append)
         logs = "".join(log.read_text() for log in folder.std.iterdir())
         return built, told, logs

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.cache import prune
 from runyard.environments.lockfile import Lock
 from runyard.environments.uv import UvEnvironments
@@ -34,7 +35,7 @@ def build(root: Path, tmp_path: Path) -> Build:
     ) -> tuple[str, ...]:
         dependencies = ["python=3.11", {"pip": list(pip)}]
         definition = {"environment": {"python": {"condaDependencies": {"dependencies": dependencies}}}}
-        spec = plan_environment(definition, gpu_present=False)
+        spec = plan_environment(RunDefinition.parse(definition), gpu_present=False)
         environments = UvEnvironments(root, {**nobody, **(variables or {})}, lambda: settings or PackageSettings())
         return Lock.parse(environments.ensure(spec, lambda line: None).lock).versions
 

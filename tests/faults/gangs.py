@@ -56,6 +56,8 @@ class Gang:
         ComputeTarget.create(yard.workspace, "gang", cluster).wait_for_completion()
         self.run: Run
         self._networks: set[str] = set()
+        self._held: int | None = None
+        self._known: dict[str, int] = {}
         self._memory: frozenset[str] = frozenset()
 
     def submit(self, script: str = SCRIPT, *, heap: int = 0, arguments: tuple[Any, ...] = (), **options: Any) -> "Gang":
@@ -73,7 +75,14 @@ class Gang:
         for rank in range(self.nodes + (self.layout == "ps")):
             self.pid_of(f"rank {rank}")
         eventually(lambda: self.run.get_status() == "Running", f"Running on {self.run.id}")
-        self._networks = {_network_of(self.pid_of("rank 0"))} - {_network_of(os.getpid())}
+        rank = self.pid_of("rank 0")
+        self._networks = {_network_of(rank)} - {_network_of(os.getpid())}
+        # Held open, a network keeps its number: else the next one that anybody makes on this machine may have it.
+        self._held = os.open(f"/proc/{rank}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def remember(self, *victims: str) -> None:
+        """Those may be gone, with all they were to do, when they are to be killed."""
+        self._known = {victim: self.pid_of(victim) for victim in victims}
 
     @property
     def has_finished(self) -> bool:
@@ -85,7 +94,9 @@ class Gang:
         return eventually(lambda: self._find(victim), f"{victim} of {self.run.id}")
 
     def kill(self, victim: str) -> None:
-        kill(self.pid_of(victim))
+        pid = self._known.get(victim) or self.pid_of(victim)
+        if victim not in self._known or pid in self.yard.processes():
+            kill(pid)
 
     def part(self, node: int) -> Path:
         attempts = sorted(self.yard.home.glob(f"attempts/{self.run.id}.*"))
@@ -115,10 +126,13 @@ class Gang:
         with suppress(TimeoutError):
             eventually(lambda: not self._left_behind(), "an empty machine", _MOMENT_SECONDS)
         left = self._left_behind()
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
         assert not left, left
 
     def _left_behind(self) -> list[str]:
-        platform = {self.yard.find_pid("agent", self.run), self.yard.find_pid("service", self.run)}
+        platform = {self.yard.find_pid(name, self.run) for name in ("agent", "keeper", "service")}
         home = self.yard.home
         left = [
             f"process {pid}: {_name(pid)}" for pid in self.yard.processes() if pid not in platform and is_alive(pid)
@@ -189,6 +203,7 @@ def ending(gang: Gang, folder: Path) -> Iterator[None]:
     """All workers have ended, and each node has a heap of outputs to bring in."""
     gang.submit(heap=300).until_all_run()
     gang.watch_memory()
+    gang.remember("supervisor 0", "supervisor 1")
     gang.let_go()
     eventually(lambda: gang.has_finished, "the end of the ranks")
     yield

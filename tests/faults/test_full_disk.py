@@ -1,5 +1,6 @@
 """A disk that fills, on a small file system of its own. It stops acknowledgements and loses nothing acknowledged."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,10 +10,12 @@ import pytest
 
 from azureml.core import Experiment, Run
 from azureml.exceptions import AzureMLException
+from runyard.run_folders import sdk_root
 from runyard.testing.small_disk import mounted
 from tests.faults.yard import Yard, ended, message_of
 
 SIZE_MB = 96
+BLOCK = 4096
 
 
 @pytest.fixture
@@ -53,6 +56,37 @@ def test_a_script_that_fills_the_disk_hears_so_and_others_keep_theirs(small_yard
     assert "outputs/big" in run.get_file_names(), "what the script had written is handed over all the same"
     small_yard.delete(run)
     assert small_yard.finish("print('there is room again')").get_status() == "Completed"
+
+
+def test_a_full_disk_that_swallowed_the_traceback_and_has_room_again_is_named(small_yard: Yard) -> None:
+    """Handlers of exits run last first: there is room again once the SDK has noted the cause."""
+    run = small_yard.finish(
+        FILL
+        + """
+import atexit, os
+atexit.register(os.remove, "filler")
+from azureml.core import Run
+Run.get_context().log("point", 1)
+fill()
+while True:
+    print("x" * 1000)
+"""
+    )
+    assert run.get_status() == "Failed"
+    assert "A disk that the script writes to was full" in message_of(run)
+    assert run.get_metrics() == {"point": 1}
+
+
+def test_compiled_files_of_the_sdk_that_a_full_disk_cut_off_fail_no_later_run(yard: Yard) -> None:
+    logs = "from azureml.core import Run\nRun.get_context().log('point', 1)"
+    assert yard.finish(logs).get_status() == "Completed"
+    compiled = [file for file in sdk_root(yard.home).rglob("*.pyc") if file.stat().st_size > BLOCK]
+    assert compiled
+    for file in compiled:
+        os.truncate(file, BLOCK)
+    after = yard.finish(logs)
+    assert after.get_status() == "Completed", message_of(after)
+    assert after.get_metrics() == {"point": 1}
 
 
 def test_points_logged_on_a_full_disk_are_kept_until_there_is_room(small_yard: Yard) -> None:

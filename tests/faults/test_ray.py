@@ -89,7 +89,7 @@ def kill_actors(yard: Yard, cluster: RayCluster, run: Run) -> None:
 
 
 def kill_bridge(yard: Yard, cluster: RayCluster, run: Run) -> None:
-    bridges = processes_named(b"runyard.engines.ray.bridge", yard.processes())
+    bridges = processes_named(b"runyard.compute.ray.bridge", yard.processes())
     assert bridges
     for pid in bridges:
         kill(pid)

@@ -57,13 +57,16 @@ class Service:
 
     def worker(self, word: str) -> int:
         """The newest process that has begun with init() of that revision."""
-        eventually(self._pids(word).exists, f"a worker of {word!r}")
-        return int(self._pids(word).read_text().split()[-1])
+        return int(eventually(lambda: self._written(word), f"a worker of {word!r}")[-1])
 
     def pid_of(self, victim: str, word: str) -> int:
         if victim == "worker":
             return self.worker(word)
         return int(json.loads((self._yard.home / f"{victim}.json").read_bytes())["pid"])
+
+    def _written(self, word: str) -> list[str]:
+        """Empty for a moment after the file was made."""
+        return self._pids(word).read_text().split() if self._pids(word).exists() else []
 
     def _pids(self, word: str) -> Path:
         return self._folder / f"pids-{word}"

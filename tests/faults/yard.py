@@ -62,12 +62,13 @@ class Yard:
         kill(self.pid_of(victim, run))
 
     def find_pid(self, victim: str, run: Run) -> int | None:
-        """None while there is no such process."""
-        place = {"service": self.home / "service.json", "agent": self.home / "agent.json"}.get(victim)
+        """None while there is no such process. The "keeper" is the agent's parent, which stays as long as that."""
+        agent = self.home / "agent.json"
+        place = {"service": self.home / "service.json", "agent": agent, "keeper": agent}.get(victim)
         if place is None:
             attempts = sorted(self.home.glob(f"attempts/{run.id}.*/supervisor.json"), key=lambda p: p.stat().st_mtime)
             place = attempts[-1] if attempts else None
-        pid = _pid_in(place) if place else None
+        pid = _pid_in(place, "keeper" if victim == "keeper" else "pid") if place else None
         return pid if pid and is_alive(pid) else None
 
     def processes(self) -> list[int]:
@@ -125,7 +126,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-def _pid_in(file: Path) -> int | None:
-    with suppress(OSError, ValueError, KeyError):
-        return int(json.loads(file.read_text(encoding="utf-8"))["pid"])
+def _pid_in(file: Path, field: str) -> int | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return int(json.loads(file.read_text(encoding="utf-8"))[field])
     return None

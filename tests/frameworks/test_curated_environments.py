@@ -7,6 +7,7 @@ import pytest
 
 from azureml.core import Environment
 from azureml.core._curated import curated_names
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.installer import Uv
 from runyard.environments.python_downloads import obtain
 from runyard.environments.sources import Sources
@@ -21,7 +22,7 @@ def distinct_specs() -> dict[EnvironmentSpec, str]:
     for gpu_present in (False, True):
         for name in curated_names():
             definition = {"environment": Environment._curated(name)._to_object()}
-            spec = replace(plan_environment(definition, gpu_present=gpu_present), notes=())
+            spec = replace(plan_environment(RunDefinition.parse(definition), gpu_present=gpu_present), notes=())
             found.setdefault(spec, f"{name}{' with a GPU' * gpu_present}")
     return found
 

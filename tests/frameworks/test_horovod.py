@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.uv import UvEnvironments
 from runyard.planning.environment import plan_environment
 
@@ -36,7 +37,7 @@ def _spec(*pip_packages: str):
         "environment": {"python": {"condaDependencies": {"dependencies": [{"pip": list(pip_packages)}]}}},
         "runyard": {"estimator": {"framework": "TensorFlow", "version": "1.13", "use_gpu": False}},
     }
-    return plan_environment(definition, gpu_present=False)
+    return plan_environment(RunDefinition.parse(definition), gpu_present=False)
 
 
 @pytest.mark.frameworks

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from runyard.compute.local.engine import LocalEngine
 from runyard.containers.engine import Engine
-from runyard.engines.local import LocalEngine
 from runyard.model.images import ContainerWish, ImageSpec
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
 from runyard.node.attempt import AttemptFolder

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.environments.making import Environments
 from runyard.model.assets import Workspace
 from runyard.model.images import ImageSpec
@@ -66,7 +67,9 @@ def submit_mpi(nodes: Nodes, script: str, image: ImageSpec, *, per_node: int = 1
     environment = EnvironmentSpec(user_managed=True, image=image)
     if not image.interpreter:
         environment = EnvironmentSpec(python="3.11", image=image)
-    plan = nodes.plan(script, nodes=mpi_layout(definition, found), environment=environment, secret="s3cret")
+    plan = nodes.plan(
+        script, nodes=mpi_layout(RunDefinition(definition), found), environment=environment, secret="s3cret"
+    )
     nodes.gather(plan, 2)
     return nodes.engine.submit(plan)
 

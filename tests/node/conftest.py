@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.local import LocalEngine
+from runyard.compute.local.engine import LocalEngine
 from runyard.model.files import FileEntry
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
 from runyard.model.runs import AttemptId, RunId

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from runyard.model.plan import EnvironmentSpec
 from runyard.node.attempt import AttemptFolder
+from runyard.ports.engine import ticket_for
 from tests.node.conftest import a_rank, driver_log, is_running, pid_from, rank_log
 
 TREE = """
@@ -73,7 +74,7 @@ def test_children_that_outlive_their_script_are_ended(submit, service):
 
 
 def test_a_cancel_of_something_unknown_is_quiet(engine):
-    engine.cancel("nothing.1", grace=timedelta(0))
+    engine.cancel(ticket_for("nothing.1", 1), grace=timedelta(0))
 
 
 def test_a_frozen_supervisor_keeps_no_process_from_ending(submit, service, engine, home):

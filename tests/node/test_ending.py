@@ -4,7 +4,7 @@ import pytest
 
 from runyard.node.ending import ended_by_itself, failed, last_raised, obstacle
 from runyard.node.old_code import next_step
-from runyard.node.verdict import _name_missing_gpu
+from runyard.node.verdict import _name_missing_gpu, name_full_disk
 
 NO_GPU = "Runyard: use_gpu=True, but this machine has no GPU; the whole run takes the CPU."
 
@@ -59,7 +59,7 @@ def test_the_last_exception_is_found_in_the_log(text, raised):
 def test_what_old_scripts_stumble_over_comes_with_the_next_step(tmp_path, raised, advice):
     log = tmp_path / "log"
     log.write_text(f'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n{raised}\n')
-    message = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False).error["message"]
+    message = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False).error["message"]
     assert message.startswith(f"User program failed with {raised.rstrip('.')}. ")
     assert advice in message
 
@@ -72,31 +72,48 @@ def test_nothing_is_advised_where_nothing_is_known(raised):
 def test_only_the_end_of_a_huge_log_is_read(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"x" * (1 << 22) + b"\n" + CHAINED.encode())
-    ending = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False)
+    ending = ended_by_itself(1 << 8, log, rank=0, memory_ran_out=False)
     assert ending.error == {"code": "UserError", "message": "User program failed with Broken: no: way"}
     assert len(ending.tail) < 1 << 16
 
 
 def test_memory_is_blamed_only_when_the_kernel_killed_for_it(tmp_path):
-    killed = ended_by_itself(9, tmp_path / "none", rank=0, memory_ran_out=True, disk_is_full=False)
-    crashed = ended_by_itself(11, tmp_path / "none", rank=0, memory_ran_out=True, disk_is_full=False)
+    killed = ended_by_itself(9, tmp_path / "none", rank=0, memory_ran_out=True)
+    crashed = ended_by_itself(11, tmp_path / "none", rank=0, memory_ran_out=True)
     assert (killed.oom, crashed.oom) == (True, False)
     assert "ran out of memory" in killed.error["message"]
 
 
 def test_a_full_disk_is_named_where_the_log_could_not_tell(tmp_path):
-    ending = ended_by_itself(1 << 8, tmp_path / "none", rank=0, memory_ran_out=False, disk_is_full=True)
+    ending = ended_by_itself(1 << 8, tmp_path / "none", rank=0, memory_ran_out=False)
+    name_full_disk(ending, is_full=True, was_met=False)
     assert "no space left on the node's disk" in ending.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("message", "was_met", "is_named"),
+    [
+        ("User program failed with exit code 1.", True, True),
+        ("User program failed with OSError: [Errno 28] No space left on device", False, True),
+        ("User program failed with OSError: [Errno 122] Disk quota exceeded: 'outputs/model'", False, True),
+        ("User program failed with exit code 1.", False, False),
+    ],
+)
+def test_a_disk_that_has_room_again_is_named_where_the_script_met_it_full(message, was_met, is_named):
+    ending = failed("Running", message, "UserError")
+    name_full_disk(ending, is_full=False, was_met=was_met)
+    told = f"{message.rstrip('.')}. A disk that the script writes to was full: free some space there, or write less."
+    assert ending.error == {"code": "UserError", "message": told if is_named else message}
 
 
 def test_the_line_of_argparse_is_the_cause_of_exit_code_2(tmp_path):
     log = tmp_path / "log"
     log.write_text("usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --lr 0.1\n")
-    ending = ended_by_itself(2 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False)
+    ending = ended_by_itself(2 << 8, log, rank=0, memory_ran_out=False)
     assert ending.error["message"] == (
         "User program failed with exit code 2: train.py: error: unrecognized arguments: --lr 0.1"
     )
-    other = ended_by_itself(3 << 8, log, rank=0, memory_ran_out=False, disk_is_full=False)
+    other = ended_by_itself(3 << 8, log, rank=0, memory_ran_out=False)
     assert other.error["message"] == "User program failed with exit code 3."
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.assets import Workspace
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.runs import AttemptId
@@ -49,7 +50,7 @@ def submit_mpi(engine, service):
             addresses=tuple(f"127.0.9.{node + 1}" for node in range(node_count)),
             names=tuple(f"cluster-{node}" for node in range(node_count)),
         )
-        plan = a_plan(service, script, nodes=mpi_layout(definition, found), secret="s3cret", **fields)
+        plan = a_plan(service, script, nodes=mpi_layout(RunDefinition(definition), found), secret="s3cret", **fields)
 
         def stop(attempt_id: str, end_as: str) -> None:
             engine.cancel(ticket_for(attempt_id, node_count), grace=timedelta(seconds=3), end_as=end_as)

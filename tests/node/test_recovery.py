@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from runyard.engines.local import LocalEngine
+from runyard.compute.local.engine import LocalEngine
 from runyard.node.agent_socket import ask_agent
 from runyard.node.attempt import AttemptFolder
 from runyard.planning.plan_json import plan_to_json
@@ -37,6 +37,12 @@ def supervisor_pid(home) -> int:
 
 def keeper_pid(home) -> int:
     return AttemptFolder(home, "run1.1").read("process.json")["keeper"][0]
+
+
+def recover(service, engine, ticket) -> None:
+    """Have a part brought to its end whose agent and supervisor are dead."""
+    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
+    engine.recover(ticket, 0)
 
 
 def is_followed(service) -> None:
@@ -74,8 +80,7 @@ def test_how_a_script_ended_is_known_though_no_supervisor_was_there(submit, serv
     os.kill(supervisor_pid(home), signal.SIGKILL)
     let_go(home)
     service.wait_for(lambda: not is_running(script))
-    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
-    engine.recover(ticket, 0)
+    recover(service, engine, ticket)
     ended = service.ended()
     said = ended["error"] and ended["error"]["message"]
     assert (ended["outcome"], ended["exit_code"], said) == expected
@@ -93,12 +98,13 @@ def test_a_killed_exit_keeper_costs_nothing_while_the_supervisor_lives(submit, s
     assert ended["error"]["message"] == "User program failed with exit code 3."
 
 
-def test_a_script_whose_supervisor_and_exit_keeper_are_killed_is_ended(submit, service, home):
-    submit(WAITS_FOR_FILE)
+def test_a_script_whose_supervisor_and_exit_keeper_are_killed_is_ended(submit, service, home, engine):
+    ticket = submit(WAITS_FOR_FILE)
     script = pid_from(service, "script")
     keeper, supervisor = keeper_pid(home), supervisor_pid(home)
     os.kill(keeper, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
+    recover(service, engine, ticket)
     ended = service.ended()
     assert (ended["outcome"], ended["lost"]) == ("failed", True)
     assert "supervisor was killed while the script was running" in ended["error"]["message"]
@@ -168,8 +174,7 @@ def test_agent_and_supervisor_killed_together_are_recovered_by_the_next_agent(su
     script = pid_from(service, "script")
     os.kill(ask_agent(home, {"op": "status"})["pid"], signal.SIGKILL)
     os.kill(supervisor_pid(home), signal.SIGKILL)
-    service.wait_for(lambda: engine.observe([ticket])[ticket] == [Observed(PartPhase.LOST)])
-    engine.recover(ticket, 0)
+    recover(service, engine, ticket)
     let_go(home)
     assert service.ended()["outcome"] == "completed"
     assert not is_running(script)

@@ -7,7 +7,6 @@ import pytest
 
 from runyard.errors import EngineSilent
 from runyard.node.agent_socket import ask_agent
-from runyard.node.attempt import AttemptFolder
 from runyard.ports.engine import Observed, PartPhase, ticket_for
 from tests.node.conftest import a_plan, is_running, pid_from
 from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
@@ -57,9 +56,9 @@ def test_an_agent_that_is_killed_while_stopped_is_replaced(service, home, engine
 
 def test_a_stopped_supervisor_is_not_lost(submit, service, home, engine):
     ticket = submit(WAITS_FOR_FILE)
-    pid_from(service, "script")
+    script = pid_from(service, "script")
     with stopped(supervisor_pid(home)):
         let_go(home)
-        service.wait_for(lambda: (AttemptFolder(home, "run1.1").root / "ends" / "0").exists())
+        service.wait_for(lambda: not is_running(script))
         assert engine.observe([ticket])[ticket] == ALIVE
     assert service.ended()["outcome"] == "completed"

@@ -33,7 +33,7 @@ def test_a_script_runs_and_all_it_wrote_arrives(submit, service):
 def test_the_folder_is_gone_once_the_end_is_acknowledged(submit, service, home, engine):
     ticket = submit("pass")
     service.ended()
-    service.wait_for(lambda: not AttemptFolder(home, ticket).root.exists())
+    service.wait_for(lambda: not AttemptFolder(home, str(ticket)).root.exists())
     assert engine.observe([ticket]) == {ticket: [Observed(PartPhase.LOST)]}
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.assets import Workspace
 from runyard.model.files import FileEntry
 from runyard.model.plan import DataItem, EnvironmentSpec, LaunchPlan
@@ -40,7 +41,9 @@ def a_run(**definition: Any) -> RunRecord:
         "runyard": {"submitter": {"python": "/usr/bin/python3", "variables": SUBMITTER}},
         **definition,
     }
-    return RunRecord(RunId("r_1"), "vision", "digits", 1, RunStatus.STARTING, AT, attempt=1, definition=given)
+    return RunRecord(
+        RunId("r_1"), "vision", "digits", 1, RunStatus.STARTING, AT, attempt=1, definition=RunDefinition.parse(given)
+    )
 
 
 def resources(run: RunRecord, **more: Any) -> Resources:

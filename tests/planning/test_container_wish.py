@@ -2,6 +2,7 @@
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.images import ContainerWish, VolumeWish
 from runyard.planning.container_wish import check_host_access, container_wish
@@ -10,7 +11,7 @@ G = 1 << 30
 
 
 def wish(*arguments, **docker):
-    return container_wish({"environment": {"docker": {"arguments": list(arguments), **docker}}})
+    return container_wish(RunDefinition.parse({"environment": {"docker": {"arguments": list(arguments), **docker}}}))
 
 
 @pytest.mark.parametrize(
@@ -33,9 +34,14 @@ def test_a_size_that_is_none_is_refused_by_name(given):
 def test_the_runs_own_section_wins_where_docker_is_asked_for_there():
     environment = {"docker": {"shmSize": "1g", "arguments": ["--cpus=1"]}}
     own = {"useDocker": True, "shmSize": "2g", "arguments": ["--cpus", "2"]}
-    found = container_wish({"environment": environment, "docker": own})
+    found = container_wish(RunDefinition.parse({"environment": environment, "docker": own}))
     assert (found.shm_bytes, found.cpus) == (2 * G, 2.0)
-    assert container_wish({"environment": environment, "docker": {**own, "useDocker": False}}).shm_bytes == G
+    assert (
+        container_wish(
+            RunDefinition.parse({"environment": environment, "docker": {**own, "useDocker": False}})
+        ).shm_bytes
+        == G
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,11 +158,11 @@ def test_a_value_that_no_container_could_have_is_refused(arguments):
 )
 def test_what_reaches_for_the_machine_needs_the_operators_word(arguments):
     definition = {"environment": {"docker": {"arguments": arguments}}}
-    check_host_access(definition, is_allowed=True)
+    check_host_access(RunDefinition.parse(definition), is_allowed=True)
     with pytest.raises(InvalidArgument, match="RUNYARD_CONTAINER_HOST_ACCESS"):
-        check_host_access(definition, is_allowed=False)
+        check_host_access(RunDefinition.parse(definition), is_allowed=False)
 
 
 def test_what_stays_in_the_container_needs_nobodys_word():
     arguments = ["--shm-size=1g", "--net=host", "--gpus=all", "-e", "A=b", "--cap-drop=ALL", "--privileged=false"]
-    check_host_access({"docker": {"arguments": arguments}}, is_allowed=False)
+    check_host_access(RunDefinition.parse({"docker": {"arguments": arguments}}), is_allowed=False)

@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
-from runyard.planning.data import dataset_inputs, output_mechanisms, plan_data
+from runyard.planning.data import plan_data
 
 
 def _plan(**definition: Any) -> tuple[DataItem, ...]:
-    return plan_data(definition, "run_1", "blobs")
+    return plan_data(RunDefinition.parse(definition), "run_1", "blobs")
 
 
 def _input(mechanism: str = "Mount", **options: Any) -> dict[str, Any]:
@@ -41,7 +42,8 @@ def test_every_item_has_all_the_variables_that_scripts_look_for():
 
 def test_a_dataset_taken_directly_is_not_brought():
     assert _plan(data={"mnist": _input("Direct")}) == ()
-    assert dataset_inputs({"data": {"mnist": _input("Direct")}}) == {"mnist": ("d1", "direct")}
+    found = RunDefinition.parse({"data": {"mnist": _input("Direct")}}).data["mnist"]
+    assert (found.dataset_id, found.mode) == ("d1", "direct")
 
 
 def test_a_data_reference_becomes_an_item_of_its_datastore():
@@ -71,7 +73,7 @@ def test_an_uploaded_output_knows_which_files_and_whether_to_replace():
 
 def test_an_output_that_the_script_links_itself_is_not_brought():
     assert _plan(outputData={"out": _output("Link")}) == ()
-    assert output_mechanisms({"outputData": {"out": _output("Link")}}) == {"out": "link"}
+    assert RunDefinition.parse({"outputData": {"out": _output("Link")}}).outputs["out"].mode == "link"
 
 
 def test_a_dataset_called_path_leaves_the_path_alone():

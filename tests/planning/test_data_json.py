@@ -6,7 +6,7 @@ from runyard.planning.data_json import data_from_json, data_to_json
 DATA = DataForAttempt(
     datasets={
         "mnist": DatasetFiles(
-            [SourceFile("a", "blobs", "x/a", 3, "e", False), SourceFile("b", "", "http://h/b", None)],
+            (SourceFile("a", "blobs", "x/a", 3, "e", False), SourceFile("b", "", "http://h/b", None)),
             is_one_file=False,
             folder=("blobs", "x"),
             changes=("1 file was added.",),

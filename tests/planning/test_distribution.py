@@ -1,10 +1,10 @@
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.files import FileEntry
-from runyard.planning.attempts import max_attempts_of
 from runyard.planning.distribution import Distribution, Kind, distribution_of, kind_of
-from runyard.services.definition import check_nodes, check_script
+from runyard.runs.definition import check_nodes, check_script
 
 
 def tensorflow(workers: object, servers: object, nodes: object = 2, **more: object) -> dict:
@@ -41,19 +41,21 @@ def with_variable(name: str, value: str, **definition: object) -> dict:
     ],
 )
 def test_every_eras_spelling_is_understood(communicator, kind):
-    assert kind_of({"communicator": communicator}) is kind
+    assert kind_of(RunDefinition.parse({"communicator": communicator})) is kind
 
 
 def test_what_the_definition_leaves_out_is_one_of_each():
-    assert distribution_of({"communicator": "IntelMpi"}) == Distribution(Kind.MPI, 1, per_node=1)
-    assert distribution_of({"communicator": "ParameterServer", "tensorflow": None}) == Distribution(
-        Kind.PARAMETER_SERVER, workers=1, servers=1
-    )
-    assert distribution_of({"communicator": "Gloo"}) == Distribution(Kind.TORCH)
+    assert distribution_of(RunDefinition.parse({"communicator": "IntelMpi"})) == Distribution(Kind.MPI, 1, per_node=1)
+    assert distribution_of(
+        RunDefinition.parse({"communicator": "ParameterServer", "tensorflow": None})
+    ) == Distribution(Kind.PARAMETER_SERVER, workers=1, servers=1)
+    assert distribution_of(RunDefinition.parse({"communicator": "Gloo"})) == Distribution(Kind.TORCH)
 
 
 def test_a_single_process_ignores_counts_that_are_for_others():
-    assert distribution_of({"nodeCount": 1, "mpi": {"processCountPerNode": 1}}) == Distribution(Kind.SINGLE)
+    assert distribution_of(RunDefinition.parse({"nodeCount": 1, "mpi": {"processCountPerNode": 1}})) == Distribution(
+        Kind.SINGLE
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_a_single_process_ignores_counts_that_are_for_others():
         (mpi(-1), "process_count_per_node must be .* got -1"),
         (mpi(1.5), "process_count_per_node must be .* got 1.5"),
         (mpi(100000), "process_count_per_node must be at most 256, got 100000"),
-        ({"communicator": "Mpi", "mpi": "four"}, "'mpi' must be an object"),
+        ({"communicator": "Mpi", "mpi": "four"}, "mpi must be an object"),
         (tensorflow(0, 1), "worker_count must be a whole number of at least 1, got 0"),
         (tensorflow(-1, 1), "worker_count must be .* got -1"),
         (tensorflow(2, -1), "parameter_server_count must be a whole number of at least 0, got -1"),
@@ -89,13 +91,13 @@ def test_a_single_process_ignores_counts_that_are_for_others():
 )
 def test_a_count_that_cannot_be_right_is_named(definition, said):
     with pytest.raises(InvalidArgument, match=said):
-        check_nodes(definition, "cpu-cluster", max_nodes=4)
+        check_nodes(RunDefinition.parse(definition), "cpu-cluster", max_nodes=4)
 
 
 @pytest.mark.parametrize("environment", ["none", [1], {"environmentVariables": ["A=1"]}, {"environmentVariables": 7}])
 def test_an_environment_without_variables_by_name_is_refused(environment):
-    with pytest.raises(InvalidArgument, match="environment of the run definition"):
-        check_nodes({"environment": environment}, "local", max_nodes=1)
+    with pytest.raises(InvalidArgument, match=r"^environment(\.environmentVariables)? must"):
+        check_nodes(RunDefinition.parse({"environment": environment}), "local", max_nodes=1)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_an_environment_without_variables_by_name_is_refused(environment):
 )
 def test_a_variable_that_no_process_can_have_is_refused(name, value, said):
     with pytest.raises(InvalidArgument, match=f"environment_variables has .*{said}"):
-        check_nodes(with_variable(name, value), "local", max_nodes=1)
+        check_nodes(RunDefinition.parse(with_variable(name, value)), "local", max_nodes=1)
 
 
 @pytest.mark.parametrize(
@@ -118,33 +120,35 @@ def test_a_variable_that_no_process_can_have_is_refused(name, value, said):
 )
 def test_what_no_program_can_be_given_is_refused(given, said):
     with pytest.raises(InvalidArgument, match=said):
-        check_script(given, [FileEntry("a.py", "0" * 64, 1)])
+        check_script(RunDefinition.parse(given), [FileEntry("a.py", "0" * 64, 1)])
 
 
 def test_too_many_workers_are_told_how_many_nodes_they_need():
     with pytest.raises(InvalidArgument) as refused:
-        distribution_of(tensorflow(5, 1, mpi={"processCountPerNode": 2}))
+        distribution_of(RunDefinition.parse(tensorflow(5, 1, mpi={"processCountPerNode": 2})))
     assert "(process_count_per_node=2 workers a node)" in str(refused.value)
     assert "node_count=3" in refused.value.hint
 
 
 def test_workers_and_servers_of_the_documented_example_fit():
-    assert distribution_of(tensorflow(2, 1)) == Distribution(Kind.PARAMETER_SERVER, 2, workers=2, servers=1)
+    assert distribution_of(RunDefinition.parse(tensorflow(2, 1))) == Distribution(
+        Kind.PARAMETER_SERVER, 2, workers=2, servers=1
+    )
 
 
 def test_a_gang_that_can_never_fit_is_refused_with_the_numbers():
     with pytest.raises(InvalidArgument, match="node_count must be at most 4 on 'cpu-cluster', got 8"):
-        check_nodes(mpi(1, nodes=8), "cpu-cluster", max_nodes=4)
-    check_nodes(mpi(1, nodes=8), "amlcompute", max_nodes=8)
+        check_nodes(RunDefinition.parse(mpi(1, nodes=8)), "cpu-cluster", max_nodes=4)
+    check_nodes(RunDefinition.parse(mpi(1, nodes=8)), "amlcompute", max_nodes=8)
 
 
 @pytest.mark.parametrize(("given", "meant"), [("", 1), ("1", 1), (" 3 ", 3)])
 def test_attempts_are_one_unless_asked_for(given, meant):
-    assert max_attempts_of(with_variable("RUNYARD_MAX_ATTEMPTS", given)) == meant
-    assert max_attempts_of({}) == 1
+    assert RunDefinition.parse(with_variable("RUNYARD_MAX_ATTEMPTS", given)).max_attempts == meant
+    assert RunDefinition.parse({}).max_attempts == 1
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "101", "1.5", "\u0663", "9" * 5000])
 def test_attempts_that_are_no_number_are_refused_at_once(given):
     with pytest.raises(InvalidArgument, match="RUNYARD_MAX_ATTEMPTS must be a whole number from 1 to 100"):
-        check_nodes(with_variable("RUNYARD_MAX_ATTEMPTS", given), "local", max_nodes=1)
+        check_nodes(RunDefinition.parse(with_variable("RUNYARD_MAX_ATTEMPTS", given)), "local", max_nodes=1)

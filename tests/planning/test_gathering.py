@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from runyard.core.definitions.report import NodeReport, ReportedError
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId
 from runyard.planning.gathered_end import end_of_one_node, end_report, said_while_stopping
@@ -30,7 +31,7 @@ def told(node: int, outcome: str = "failed", **facts: Any) -> Part:
 
 
 def message(decision: Decision, parts: list[Part]) -> str:
-    return end_report(decision, parts, NAMES)["error"]["message"]
+    return end_report(decision, parts, NAMES).error.message
 
 
 def test_nobody_starts_before_all_nodes_are_ready():
@@ -81,7 +82,7 @@ def test_a_run_is_completed_when_all_parts_have_ended_well():
     parts = [part(0, PartState.ENDED, outcome="completed"), told(1, "completed", is_essential=False)]
     decision = decide(2, parts)
     assert (decision.stop, decision.outcome, decision.cause) == (None, "completed", None)
-    assert end_report(decision, parts, NAMES)["exit_code"] == 0
+    assert end_report(decision, parts, NAMES).exit_code == 0
 
 
 def test_the_first_failure_stops_the_rest_and_is_the_cause():
@@ -125,7 +126,7 @@ def test_who_failed_is_said_while_the_others_are_stopped(cause: Part, said: str)
 
 def test_an_output_has_as_many_files_as_the_last_node_saw():
     parts = [told(0, "completed", outputs={"out": 2}), told(1, "completed", outputs={"out": 5, "other": 0})]
-    assert end_report(decide(2, parts), parts, NAMES)["outputs"] == {"out": 5, "other": 0}
+    assert end_report(decide(2, parts), parts, NAMES).outputs == {"out": 5, "other": 0}
 
 
 def test_the_cause_is_who_failed_first_not_whose_report_came_first():
@@ -162,7 +163,7 @@ def test_a_cancel_is_a_cancel_even_if_a_peer_fell_over_it():
     parts = [failed(0, exit_code=1), told(1, "canceled")]
     decision = decide(2, parts)
     assert (decision.outcome, decision.cause) == ("canceled", None)
-    assert "error" not in end_report(decision, parts, NAMES)
+    assert end_report(decision, parts, NAMES).error is None
 
 
 def test_a_time_limit_of_one_node_stops_all_and_is_said_as_it_is():
@@ -175,12 +176,12 @@ def test_a_time_limit_of_one_node_stops_all_and_is_said_as_it_is():
 def test_the_error_names_rank_node_exit_code_and_last_lines():
     parts = [told(0), failed(1, exit_code=3, tail="one\ntwo", log="azureml-logs/70_driver_log_1.txt")]
     report = end_report(decide(2, parts), parts, NAMES)
-    assert report["error"] == {
-        "code": "UserError",
-        "message": "User program failed with ValueError: bad; rank 1 on node cpu-cluster-1 (127.0.3.3) exited with "
+    assert report.error == ReportedError(
+        "UserError",
+        "User program failed with ValueError: bad; rank 1 on node cpu-cluster-1 (127.0.3.3) exited with "
         "code 3; its log is azureml-logs/70_driver_log_1.txt.",
-    }
-    assert (report["outcome"], report["rank"], report["exit_code"], report["tail"]) == ("failed", 1, 3, "one\ntwo")
+    )
+    assert (report.outcome, report.rank, report.exit_code, report.tail) == ("failed", 1, 3, "one\ntwo")
 
 
 def test_a_signal_is_told():
@@ -203,8 +204,8 @@ def test_a_launchers_blame_gets_the_last_lines_from_the_ranks_own_node():
         1, last_lines={"2": {"tail": "Traceback", "raised": "KeyError: 'x'"}, "3": {"tail": "fine", "raised": ""}}
     )
     report = end_report(decide(2, [blame, keeper]), [blame, keeper], NAMES)
-    assert report["tail"] == "Traceback"
-    assert report["error"]["message"] == (
+    assert report.tail == "Traceback"
+    assert report.error.message == (
         "User program failed with KeyError: 'x'; rank 2 on node cpu-cluster-1 (127.0.3.3) exited with code 3."
     )
 
@@ -217,13 +218,13 @@ def test_one_node_of_several_processes_names_the_rank_too():
         "rank": 2,
         "exit_code": 1,
     }
-    told_of = end_of_one_node({**report, "last_lines": lines}, "local")
-    assert told_of["tail"] == "Traceback"
-    assert told_of["error"] == {
-        "code": "UserError",
-        "message": "User program failed with KeyError: 'x'; rank 2 on node local exited with code 1.",
-    }
-    assert end_of_one_node({"outcome": "completed"}, "local") == {"outcome": "completed"}
+    told_of = end_of_one_node(NodeReport.parse({**report, "state": "ended", "last_lines": lines}), "local")
+    assert told_of.tail == "Traceback"
+    assert told_of.error == ReportedError(
+        "UserError", "User program failed with KeyError: 'x'; rank 2 on node local exited with code 1."
+    )
+    fine = NodeReport("ended", outcome="completed")
+    assert end_of_one_node(fine, "local") == fine
 
 
 def test_warnings_and_what_was_not_delivered_come_from_all_parts():
@@ -232,7 +233,7 @@ def test_warnings_and_what_was_not_delivered_come_from_all_parts():
         told(1, "completed", warnings=["b"], undelivered=2),
     ]
     report = end_report(decide(2, parts), parts, NAMES)
-    assert (report["warnings"], report["undelivered"]) == (["a", "b"], 3)
+    assert (report.warnings, report.undelivered) == (("a", "b"), 3)
 
 
 def test_the_order_in_which_parts_came_changes_nothing():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.planning.environment import plan_environment
 from runyard.planning.image import LARGEST_DOCKERFILE_BYTES, image_of, registries_of, registry_address, registry_of
@@ -11,7 +13,9 @@ LOGIN = {"address": "registry.example", "username": "ada", "password": "s3cret"}
 
 def planned(section, target="cluster", python=None, **definition):
     environment = {"docker": section, "python": python or {}}
-    return plan_environment({"environment": environment, "target": target, **definition}, gpu_present=False)
+    return plan_environment(
+        RunDefinition.parse({"environment": environment, "target": target, **definition}), gpu_present=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,9 @@ def planned(section, target="cluster", python=None, **definition):
     ],
 )
 def test_an_image_is_asked_for_at_its_registry(base, address, reference, registry):
-    image = image_of({"docker": {"baseImage": base, "baseImageRegistry": {"address": address}}})
+    image = image_of(
+        EnvironmentDefinition.parse({"docker": {"baseImage": base, "baseImageRegistry": {"address": address}}})
+    )
     assert (image.base, image.registry) == (reference, registry)
 
 
@@ -41,7 +47,7 @@ def test_an_image_is_asked_for_at_its_registry(base, address, reference, registr
     ],
 )
 def test_an_image_of_the_originals_own_is_no_choice(docker):
-    assert image_of({"docker": docker}) is None
+    assert image_of(EnvironmentDefinition.parse({"docker": docker})) is None
 
 
 @pytest.mark.parametrize(
@@ -92,10 +98,10 @@ def test_what_a_dockerfile_installs_is_told_apart_by_where_it_comes_from_and_fol
         "target": "cluster",
         "runyard": {"locked": {"run": "r", "lock": "# base: sha256:1\n"}},
     }
-    spec = plan_environment(definition, gpu_present=False, sources="ours")
+    spec = plan_environment(RunDefinition.parse(definition), gpu_present=False, sources="ours")
     assert (spec.sources, spec.locked) == ("ours", "# base: sha256:1\n")
     definition["environment"]["docker"] = {"baseImage": "a"}
-    assert plan_environment(definition, gpu_present=False, sources="ours").sources == ""
+    assert plan_environment(RunDefinition.parse(definition), gpu_present=False, sources="ours").sources == ""
 
 
 def test_an_image_gets_the_packages_that_the_environment_lists():
@@ -121,7 +127,9 @@ def test_a_reference_names_its_registry_in_one_way(reference, registry):
 
 def test_all_registries_that_a_dockerfile_names_are_known():
     image = image_of(
-        {"docker": {"baseDockerfile": "from --platform=$P one.example/a AS b\nFROM two.example:1/c\nFROM b"}}
+        EnvironmentDefinition.parse(
+            {"docker": {"baseDockerfile": "from --platform=$P one.example/a AS b\nFROM two.example:1/c\nFROM b"}}
+        )
     )
     assert registries_of(image) == {"one.example", "two.example:1", "docker.io"}
 
@@ -158,5 +166,9 @@ def test_a_docker_section_that_is_none_is_named(docker):
 
 
 def test_a_platform_is_told_to_the_engine():
-    image = image_of({"docker": {"baseImage": "a", "platform": {"os": "Linux", "architecture": "aarch64"}}})
+    image = image_of(
+        EnvironmentDefinition.parse(
+            {"docker": {"baseImage": "a", "platform": {"os": "Linux", "architecture": "aarch64"}}}
+        )
+    )
     assert image.platform == "linux/arm64"

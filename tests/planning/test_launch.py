@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.plan import DataItem
 from runyard.planning.launch import plan_run
@@ -76,7 +77,7 @@ def test_the_services_own_variables_are_not_the_scripts():
 @pytest.mark.parametrize("address", ["unix:///run/user/7/docker.sock", "tcp://127.0.0.1:2375", "tcp://[::1]:2375"])
 def test_the_submitters_engine_is_asked_where_it_is_of_the_machine(address):
     definition = {"runyard": {"submitter": {"variables": {"DOCKER_HOST": address}}}}
-    assert submitter_variables(definition)["DOCKER_HOST"] == address
+    assert submitter_variables(RunDefinition.parse(definition))["DOCKER_HOST"] == address
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_the_submitters_engine_is_asked_where_it_is_of_the_machine(address):
 )
 def test_an_engine_elsewhere_is_not_given_the_logins_of_registries(address):
     definition = {"runyard": {"submitter": {"variables": {"DOCKER_HOST": address, "CONTAINER_HOST": address}}}}
-    assert submitter_variables(definition).keys() == {"LANG"}
+    assert submitter_variables(RunDefinition.parse(definition)).keys() == {"LANG"}
 
 
 def test_nothing_that_names_places_of_the_machine_goes_into_an_image():

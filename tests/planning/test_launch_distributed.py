@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, ProcessSpec
 from runyard.planning.gpus import GpuShare, given_gpus
 from tests.planning.golden_plans import a_run, mpi, on_nodes, tensorflow, torch
@@ -210,11 +211,11 @@ def test_a_communicator_without_its_section_is_planned():
 
 
 def test_gpus_that_a_pool_gave_are_used_by_all_nodes_or_by_none():
-    assert given_gpus({}, [("0",), ("3",)]).per_node == (("0",), ("3",))
+    assert given_gpus(RunDefinition.parse({}), [("0",), ("3",)]).per_node == (("0",), ("3",))
     wanted = {"runyard": {"estimator": {"use_gpu": True}}}
-    lacking = given_gpus(wanted, [("0",), ()])
+    lacking = given_gpus(RunDefinition.parse(wanted), [("0",), ()])
     assert (lacking.per_node, "1 of 2 nodes have no GPU" in lacking.notice) == (((), ()), True)
-    assert given_gpus({"runyard": {"estimator": {"use_gpu": False}}}, [("0",)]).per_node == ((),)
+    assert given_gpus(RunDefinition.parse({"runyard": {"estimator": {"use_gpu": False}}}), [("0",)]).per_node == ((),)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 import pytest
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.fields import Fields
+from runyard.core.definitions.run import submitter_of
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Scorer
@@ -120,23 +123,32 @@ def test_a_version_that_cannot_be_run_names_the_argument_and_what_can():
 
 @pytest.mark.parametrize("asked", ["azureml-defaults", "azureml-defaults>=1.0.45", "azureml-sdk[automl]"])
 def test_azureml_defaults_brings_the_decorators_of_schemas(asked):
-    spec = script_environment(_environment(asked, "numpy"), gpu_present=False)
+    spec = script_environment(EnvironmentDefinition.parse(_environment(asked, "numpy")), gpu_present=False)
     assert "inference-schema" in spec.requirements
     assert spec.python == "3.8"
 
 
 def test_the_users_own_choice_of_the_decorators_stays():
-    spec = script_environment(_environment("azureml-defaults", "inference-schema[numpy-support]"), gpu_present=False)
+    spec = script_environment(
+        EnvironmentDefinition.parse(_environment("azureml-defaults", "inference-schema[numpy-support]")),
+        gpu_present=False,
+    )
     assert [line for line in spec.requirements if "schema" in line] == ["inference-schema[numpy-support]"]
 
 
 def test_without_azureml_defaults_nothing_is_added():
-    assert script_environment(_environment("numpy"), gpu_present=False).requirements == ("numpy",)
+    assert script_environment(EnvironmentDefinition.parse(_environment("numpy")), gpu_present=False).requirements == (
+        "numpy",
+    )
 
 
 def test_a_user_managed_environment_is_the_submitters_interpreter():
     environment = {"python": {"userManagedDependencies": True, "interpreterPath": "python"}}
-    spec = script_environment(environment, gpu_present=False, submitter={"python": "/a/bin/python"})
+    spec = script_environment(
+        EnvironmentDefinition.parse(environment),
+        gpu_present=False,
+        submitter=submitter_of(Fields({"python": "/a/bin/python"})),
+    )
     assert (spec.python, spec.user_managed) == ("/a/bin/python", True)
 
 
@@ -158,7 +170,11 @@ OLD_KERNEL = Origin("3.7", {"scikit-learn": "0.20.3", "numpy": "1.16.6"}, "the n
 
 def _listed(python: str, *packages: str, origin: Origin = OLD_KERNEL) -> EnvironmentSpec:
     environment = {"python": {"condaDependencies": {"dependencies": [f"python={python}", *packages]}}}
-    return script_environment(environment, gpu_present=False, frameworks=[(None, None, None), (None, None, origin)])
+    return script_environment(
+        EnvironmentDefinition.parse(environment),
+        gpu_present=False,
+        frameworks=[(None, None, None), (None, None, origin)],
+    )
 
 
 @pytest.mark.parametrize(("python", "taken"), [("3.10.18", "3.7,3.6"), ("3.6.2", "3.6.2")])
@@ -193,7 +209,7 @@ def test_a_release_that_nobody_knows_pins_nothing(version):
 )
 def test_a_web_service_has_the_packages_of_an_image_environment_and_says_so(docker, which):
     environment = {**_environment("numpy"), "docker": {**docker, "enabled": True}}
-    spec = script_environment(environment, gpu_present=False)
+    spec = script_environment(EnvironmentDefinition.parse(environment), gpu_present=False)
     assert (spec.requirements, spec.image) == (("numpy",), None)
     assert any(which in note and "not used" in note for note in spec.notes)
 
@@ -212,6 +228,8 @@ def test_only_a_version_that_the_sdk_wrote_by_itself_gives_way_to_that_of_the_ru
     environment = {"python": {"condaDependencies": conda, "versionsChosenBySdk": by_sdk}}
     origin = Origin.of_lock("3.6", "tensorflow==1.13.2\n", "run_1")
     assert (
-        script_environment(environment, gpu_present=False, frameworks=[("Custom", None, origin)]).requirements[0]
+        script_environment(
+            EnvironmentDefinition.parse(environment), gpu_present=False, frameworks=[("Custom", None, origin)]
+        ).requirements[0]
         == expected
     )

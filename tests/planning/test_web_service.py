@@ -1,5 +1,6 @@
 import pytest
 
+from runyard.core.definitions.deployment import DeploymentSpec, InferenceConfig
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Listening, Scorer, ServedModel, ServiceType
@@ -10,7 +11,6 @@ from runyard.planning.web_services.web_service import (
     DeployedModel,
     Deployment,
     Workplace,
-    checked_inference,
     needs_new_workers,
     service_spec,
     workplace_of,
@@ -35,7 +35,8 @@ def spec(deployment, listening=None, **identity):
 
 
 def deployment(type=ServiceType.ACI, config=None, inference=INFERENCE, models=(MODEL,), submitter=None):
-    return Deployment(type, models, checked_config(type, config or {}), inference, submitter or {})
+    given = DeploymentSpec.parse({"inference": inference, "submitter": submitter or {}})
+    return Deployment(type, models, checked_config(type, config or {}), given.inference, given.submitter)
 
 
 def test_the_users_own_variables_count_more_than_ours():
@@ -73,7 +74,7 @@ def test_the_operators_certificate_is_for_those_without_one():
         ({"config": {"memory_gb": 3}}, False),
         ({"config": {"num_replicas": 3}}, False),
         ({"config": {"cpu_cores": 1}}, True),
-        ({"inference": {**INFERENCE, "entry_script": "other.py"}}, True),
+        ({"inference": {**INFERENCE, "entry_script": "b.py", "files": [*FILES, ["b.py", "0" * 64, 3, 0o644]]}}, True),
         ({"inference": {**INFERENCE, "files": [["score.py", "1" * 64, 3, 0o644]]}}, True),
         ({"inference": {**INFERENCE, "description": "other"}}, False),
         ({"models": (DeployedModel(ServedModel("iris", 2, ())),)}, True),
@@ -106,7 +107,7 @@ def test_a_script_takes_the_interpreter_of_whoever_deploys_it():
 
 
 def test_what_an_inference_config_says_is_kept_and_nothing_else():
-    kept = checked_inference({**INFERENCE, "source_directory": "/there", "unknown": 1})
-    assert kept == {**INFERENCE, "source_directory": "/there", "description": ""}
+    kept = InferenceConfig.parse({**INFERENCE, "source_directory": "/there", "unknown": 1})
+    assert kept.to_json() == {**INFERENCE, "source_directory": "/there", "description": ""}
     with pytest.raises(InvalidArgument, match=r"\.py"):
-        checked_inference({"entry_script": "notes.txt", "files": [["notes.txt", "0" * 64, 1, 420]]})
+        InferenceConfig.parse({"entry_script": "notes.txt", "files": [["notes.txt", "0" * 64, 1, 420]]})

@@ -10,11 +10,12 @@ from runyard.process_logs.rotating_file import RotatingFile, numbered
 from runyard.testing.small_disk import mounted
 
 SMALL = 10_000
+# All lines together are less than two files: whoever is stopped while it rotates makes nobody else lose one.
 WRITER = """
 import json, sys
 from pathlib import Path
 from runyard.process_logs.rotating_file import RotatingFile
-file = RotatingFile(Path(sys.argv[1]), lambda lost: b"lost\\n", most_bytes=10_000, count=5)
+file = RotatingFile(Path(sys.argv[1]), lambda lost: b"lost\\n", most_bytes=45_000, count=5)
 for number in range(300):
     file.write(json.dumps({"writer": sys.argv[2], "number": number, "message": "x" * 50}).encode() + b"\\n")
 """

@@ -1,5 +1,5 @@
 from runyard.model.metrics import MetricKind, MetricSeries
-from runyard.services.metrics import pack
+from runyard.runs.history.metrics import pack
 from runyard_sdk import metrics
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from azureml.core import Environment, Experiment, ScriptRunConfig
 from azureml.core.conda_dependencies import CondaDependencies
+from runyard.core.definitions.run import RunDefinition
 from runyard.planning.variables import submitter_variables
 from runyard_sdk import submitter
 from tests.environments.conda_tool.channel import MINOR, CondaChannel
@@ -14,7 +15,7 @@ def test_every_variable_that_is_sent_is_kept(monkeypatch):
     for name in submitter._PASSED_ON + submitter._NETWORK:
         monkeypatch.setenv(name, "unix:///run/engine.sock" if name.endswith("_HOST") else f"value of {name}")
     sent = submitter.submitter_facts()["variables"]
-    assert submitter_variables({"runyard": {"submitter": {"variables": sent}}}) == sent
+    assert submitter_variables(RunDefinition.parse({"runyard": {"submitter": {"variables": sent}}})) == sent
 
 
 def test_conda_packages_are_installed_by_the_micromamba_of_the_submitters_shell(workspace, monkeypatch, tmp_path):

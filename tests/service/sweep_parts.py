@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from runyard.blobs.logs import FileLogStore
+from runyard.core.principal import OWNER
 from runyard.model.runs import RunEvent, RunId, RunRecord, RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, Trial
-from runyard.services.journals import Journals
-from runyard.services.sweeps.live import LiveSweeps
-from runyard.services.sweeps.live_sweep import LiveSweep
-from runyard.services.sweeps.sweep_log import SWEEP_LOG
+from runyard.model.sweeps import Trial
+from runyard.runs.direct_inputs import DirectInputs
+from runyard.runs.history.journals import Journals
+from runyard.runs.kinds.kind import KindTools
+from runyard.runs.kinds.registry import RunKinds, load_kinds
+from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
+from runyard.runs.kinds.sweep.live import LiveSweeps
+from runyard.runs.kinds.sweep.live_sweep import LiveSweep
+from runyard.runs.kinds.sweep.log import SWEEP_LOG
+from runyard.services.data.lineage import Lineage
 from runyard.stores.sql import open_stores
 from runyard.testing.clock import FakeClock
 from runyard.testing.records import a_run, a_workspace
+from tests.access import access_to
 
 SWEEP = RunId("HD_1")
 METRIC = "accuracy"
@@ -31,7 +38,7 @@ class SweepYard:
     def __init__(self, folder: Path) -> None:
         self.stores = open_stores(f"sqlite:///{folder}/runyard.db")
         self.logs = FileLogStore(folder / "logs")
-        self.clock = FakeClock()
+        self.clock, self._folder = FakeClock(), folder
         self.canceled: list[RunId] = []
         self._ends: dict[str, int] = {}
         self._logged_at = 0.0
@@ -40,11 +47,22 @@ class SweepYard:
 
     def restart(self, killed_after: "Callable[[Any], Any]" = lambda part: part) -> None:
         """`killed_after` wraps what is written to."""
-        stores, cancel = self.stores, killed_after(Mover(self.cancel)).cancel
+        stores = self.stores
         runs, metrics = killed_after(stores.runs), killed_after(stores.metrics)
         trials, logs = killed_after(stores.trials), killed_after(self.logs)
-        self.live = LiveSweeps(runs, metrics, trials, logs, self.clock, cancel)
-        self.journals = Journals(runs, metrics, self.clock, self.live.heard)
+        tools = KindTools(
+            runs=runs,
+            logs=logs,
+            metrics=metrics,
+            trials=trials,
+            journals=Journals(runs, metrics, self.clock, access_to(stores)),
+            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock)),
+            clock=self.clock,
+            home=self._folder,
+        )
+        tools.controller = killed_after(PlayedController(self.cancel, load_kinds(tools)))
+        self.live = LiveSweeps(tools)
+        self.journals = Journals(runs, metrics, self.clock, access_to(stores), self.live.logged)
 
     def cancel(self, run_id: RunId) -> None:
         self.canceled.append(run_id)
@@ -72,7 +90,7 @@ class SweepYard:
     def deliver(self, run_id: RunId, rank: int, *lines: str) -> None:
         journal = f"{run_id}~{rank}-1-x"
         start, data = self._ends.get(journal, 0), "".join(lines).encode()
-        self._ends[journal] = self.journals.append(run_id, journal, start, data)
+        self._ends[journal] = self.journals.append(OWNER, run_id, journal, start, data)
 
     def line(self, name: str, value: Any, kind: str = "m") -> str:
         self._logged_at += 1.0
@@ -103,9 +121,11 @@ def opened(folder: Path) -> Iterator[SweepYard]:
     yard.close()
 
 
-class Mover:
-    def __init__(self, cancel: Callable[[RunId], None]) -> None:
-        self.cancel = cancel
+class PlayedController:
+    """Cancels as the test says, and knows the kinds of runs."""
+
+    def __init__(self, cancel: Callable[[RunId], None], kinds: RunKinds) -> None:
+        self.cancel, self.kinds = cancel, kinds
 
 
 class KilledAfter:
@@ -135,7 +155,8 @@ class _Dying:
         self._part, self._killed = part, killed
 
     def __getattr__(self, name: str) -> Any:
-        return self._killed.around(name, getattr(self._part, name))
+        found = getattr(self._part, name)
+        return self._killed.around(name, found) if callable(found) else found
 
 
 def a_sweep(**changes: Any) -> dict[str, Any]:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.principal import OWNER
 from runyard.errors import StorageFull
 from runyard.foundation import SystemClock
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
-from runyard.services.abandoned import CAUSE, AbandonedRuns
-from runyard.services.journals import Journals
+from runyard.runs.history.journals import Journals
+from runyard.runs.kinds.interactive import CAUSE, AbandonedRuns
 from runyard.stores.sql import Stores, open_stores
 from runyard.testing.records import a_run, a_workspace
 from runyard_sdk.interactive import Claim
+from tests.access import access_to
 
 RUN = RunId("run")
 
@@ -38,7 +40,9 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture
 def abandoned(stores: Stores, place: Path) -> AbandonedRuns:
     clock = SystemClock()
-    return AbandonedRuns(place.parent, stores.runs, Journals(stores.runs, stores.metrics, clock), clock)
+    return AbandonedRuns(
+        place.parent, stores.runs, Journals(stores.runs, stores.metrics, clock, access_to(stores)), clock
+    )
 
 
 def leave_journal(place: Path, *values: int, rest: str = "") -> Path:
@@ -56,7 +60,8 @@ def test_the_rest_of_a_journal_is_stored_and_the_run_fails_with_the_cause(
 ) -> None:
     journal = leave_journal(place, 1, 2, 3, rest='["m","loss",4')
     first_line = len(journal.read_bytes().splitlines(keepends=True)[0])
-    Journals(stores.runs, stores.metrics, SystemClock()).append(RUN, journal.stem, 0, journal.read_bytes()[:first_line])
+    journals = Journals(stores.runs, stores.metrics, SystemClock(), access_to(stores))
+    journals.append(OWNER, RUN, journal.stem, 0, journal.read_bytes()[:first_line])
     (place / "owner-1").touch()
     abandoned.look()
     run = stores.runs.get(RUN)

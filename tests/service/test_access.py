@@ -79,7 +79,7 @@ def test_a_script_is_no_node_of_its_attempt(client):
     client.interactive_run("token-run-6")
     script = script_of(client, "token-run-6")
     report = {"state": "ended", "outcome": "completed"}
-    assert script.refusal("POST", "/attempts/token-run-6.1/report", report)["code"] == "unauthorized"
+    assert script.refusal("POST", "/attempts/token-run-6.1/report", report)["code"] == "forbidden"
 
 
 def test_a_runs_token_writes_to_its_own_children_and_to_no_other_run(client):
@@ -97,9 +97,9 @@ def test_a_runs_token_stays_in_its_workspace(client):
     client.interactive_run("token-run-3")
     client.put("/workspaces/elsewhere", {"exist_ok": True})
     script = script_of(client, "token-run-3")
-    assert script.refusal("GET", "/workspaces/elsewhere")["status"] == 401
-    assert script.refusal("PUT", "/workspaces/brand-new", {"exist_ok": True})["status"] == 401
-    assert script.refusal("DELETE", client.here)["status"] == 401
+    assert script.refusal("GET", "/workspaces/elsewhere")["status"] == 403
+    assert script.refusal("PUT", "/workspaces/brand-new", {"exist_ok": True})["status"] == 403
+    assert script.refusal("DELETE", client.here)["status"] == 403
     assert [space["name"] for space in script.get("/workspaces")["workspaces"]] == [client.workspace]
 
 
@@ -109,7 +109,7 @@ def test_a_runs_token_stays_in_its_workspace(client):
 def test_only_the_owner_looks_after_the_service(client, method, path):
     client.ask("POST", f"{PREFIX}{client.here}/experiments/probe/runs", {"run_id": "token-run-4", "interactive": True})
     script = script_of(client, "token-run-4")
-    assert script.refusal(method, path)["status"] == 401
+    assert script.refusal(method, path)["status"] == 403
 
 
 def test_a_run_named_like_a_node_token_opens_nothing_else(client, tokens):

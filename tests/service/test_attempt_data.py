@@ -11,6 +11,7 @@ from tests.attempts import node_of, script_of
 from tests.wire_client import PREFIX, WireClient
 
 BLOBS = "workspaceblobstore"
+OUTPUT = {"name": "out", "files": 1}
 SECRET = "YW5vdGhlci1zZWNyZXQtb2Ytbm9ib2R5"
 
 
@@ -234,15 +235,15 @@ def test_the_access_to_a_dataset_is_that_of_a_run_with_it_alone(client, dataset)
     assert set(found.stores) == {BLOBS}
     attempt = Attempt(client)
     refusal = attempt.node.refusal("GET", f"{client.here}/datasets/by-id/{dataset['id']}/access")
-    assert refusal["code"] == "unauthorized"
+    assert refusal["code"] == "forbidden"
 
 
 def test_data_is_for_the_node_of_that_attempt_alone(client, dataset):
     attempt = Attempt(client, data={"pets": _input(dataset)})
     other = client.with_token(Tokens(client.token).node_token("other.1"))
     for stranger in (attempt.script, other):
-        assert stranger.refusal("GET", f"{attempt.route}/data")["code"] == "unauthorized"
-        assert stranger.refusal("POST", f"{attempt.route}/outputs", {})["code"] == "unauthorized"
+        assert stranger.refusal("GET", f"{attempt.route}/data")["code"] == "forbidden"
+        assert stranger.refusal("POST", f"{attempt.route}/outputs", OUTPUT)["code"] == "forbidden"
 
 
 def test_a_run_that_has_ended_is_given_no_credentials_any_more(client, dataset):
@@ -283,7 +284,7 @@ def test_credentials_go_to_the_node_and_nowhere_else(client, service):
         ({"outputData": {"out": _output(registration={"tags": {}, "name": 7})}}, "'out'"),
         ({"outputData": {"out": _output(registration={"name": "x", "tags": 7})}}, "'out'"),
         ({"outputData": {"out": _output(registration={"name": "x", "datasetRegistrationOptions": 7})}}, "'out'"),
-        ({"outputData": {"out": {"mechanism": "Link", "additionalOptions": "x"}}}, "'out'"),
+        ({"outputData": {"out": {"mechanism": "Link", "additionalOptions": "x"}}}, "outputData.out.additionalOptions"),
         ({"data": []}, None),
         ({"data": {"a b": {}}}, "'a b'"),
     ],

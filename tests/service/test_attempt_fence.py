@@ -6,9 +6,9 @@ import pytest
 
 from runyard.errors import AttemptOver
 from runyard.model.runs import AttemptId, RunId, RunStatus
-from runyard.services.attempt_fence import AttemptFence
-from runyard.services.notifier import Notifier
-from runyard.services.notifying import NotifyingRunStore
+from runyard.runs.attempt_fence import AttemptFence
+from runyard.runs.history.notifier import Notifier
+from runyard.runs.history.notifying import NotifyingRunStore
 from runyard.stores.sql import open_stores
 from runyard.testing.records import a_run, a_workspace
 

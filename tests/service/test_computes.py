@@ -90,16 +90,17 @@ def test_deleting_takes_the_nodes_along(client, computes):
     assert client.refusal("GET", f"{client.here}/computes/brief/status")["code"] == "not_found"
 
 
-@pytest.mark.parametrize("place", [{"engine": "ray"}, {"address": "10.0.0.1:6379"}, {"resources": {"cpu": 1}}])
+@pytest.mark.parametrize(
+    "place",
+    [{"engine": "ray"}, {"address": "10.0.0.1:6379"}, {"settings": {"folder": "/etc"}}, {"resources": {"cpu": 1}}],
+)
 def test_a_script_cannot_send_the_service_to_other_machines(client, computes, place):
     run_id = f"{client.workspace}-script"
     client.post(f"{client.here}/experiments/e/runs", {"run_id": run_id, "interactive": True})
     script = script_of(client, run_id)
     script.post(computes, {"name": "own", "body": {"max_nodes": 1}})
-    assert (
-        script.refusal("POST", computes, {"name": "far", "body": {"max_nodes": 1, **place}})["code"] == "unauthorized"
-    )
-    assert script.refusal("PATCH", f"{computes}/own", {"body": place})["code"] == "unauthorized"
+    assert script.refusal("POST", computes, {"name": "far", "body": {"max_nodes": 1, **place}})["code"] == "forbidden"
+    assert script.refusal("PATCH", f"{computes}/own", {"body": place})["code"] == "forbidden"
 
 
 def test_a_cluster_is_not_moved_under_its_runs(client, computes):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.principal import OWNER
 from runyard.errors import InvalidArgument
 from runyard.foundation import lay_foundation
 from runyard.services.secrets import Vault
@@ -22,13 +24,13 @@ def taken(tmp_path):
         settings = read_settings({"RUNYARD_HOME": str(tmp_path), **variables})
         base = lay_foundation(settings, "token")
         opened.append(base.stores)
-        workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
-        workspaces.create("vision", NewWorkspace(), exist_ok=True)
+        workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
+        workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)
         vault = Vault(base.stores.assets, key_file=tmp_path / "secrets.key")
         environments = build_environments(base, workspaces, vault)
         python = {"condaDependencies": {"dependencies": [{"pip": list(pip)}]}}
         definition = {"environment": {"docker": docker, "python": python}, "runyard": runyard or {}}
-        return environments.of_runs.taken("vision", definition)
+        return environments.of_runs.taken(OWNER, "vision", RunDefinition.parse(definition)).raw
 
     yield take
     for stores in opened:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.engines.local import LocalEngine
+from runyard.client import address_in
+from runyard.compute.local.engine import LocalEngine
 from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.lifecycle.copies import original_of
 from runyard.lifecycle.endpoints import stop_web_services
 from runyard.node.agent_socket import ask_agent
-from runyard.service_address import address_in
 from runyard_sdk.discovery import locate, running
 from tests.conftest import end_home
 from tests.wire_client import WireClient

@@ -11,7 +11,7 @@ from runyard.model.data import DataForAttempt
 from runyard.model.runs import AttemptId
 from runyard.node.data.asking import ask_for_data
 from runyard.node.data.fetching import OpenStores
-from runyard.node.service_client import ServiceClient
+from runyard.node.service import connect
 from runyard.services.tokens import Tokens
 from runyard.transfers import BlockCache, download, upload
 from tests.attempts import begin_attempt
@@ -40,10 +40,11 @@ class Apart:
         self.owner.interactive_run(self.run_id, definition=self._definition())
         attempt = begin_attempt(far.home, self.run_id)
         token = Tokens(far.facts["token"]).node_token(attempt)
-        self._client = ServiceClient(far.node_home(folder / "node"), token)
+        self._home = far.node_home(folder / "node")
+        self._client = connect(self._home, token)
 
     def data(self, **more: Any) -> DataForAttempt:
-        return ask_for_data(self._client, AttemptId(f"{self.run_id}.1"), shares_files=False, **more)
+        return ask_for_data(self._client, self._home, AttemptId(f"{self.run_id}.1"), shares_files=False, **more)
 
     def _definition(self) -> dict[str, Any]:
         body = {"type": "file", "sources": [{"datastore": BLOBS, "path": "pets"}]}

@@ -159,7 +159,7 @@ def test_a_few_files_can_be_asked_for_to_see_that_there_are_any(client):
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "2", True])
 def test_a_limit_that_is_none_is_refused(client, limit):
     asked = {"body": {"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]}, "limit": limit}
-    assert "limit must be" in client.refusal("POST", f"{client.here}/datasets/resolve", asked)["problem"]
+    assert "limit: must be" in client.refusal("POST", f"{client.here}/datasets/resolve", asked)["problem"]
 
 
 def test_a_file_knows_its_store_and_key_there(client):

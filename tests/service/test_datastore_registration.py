@@ -103,7 +103,7 @@ def test_credentials_are_for_the_owner_alone(client):
     assert client.get(f"{client.here}/datastores/pets/credentials") == S3["credentials"]
     run_id = client.interactive_run(f"creds-{client.workspace}")["id"]
     for other in (script_of(client, run_id), node_of(client, run_id)):
-        assert other.refusal("GET", f"{client.here}/datastores/pets/credentials")["code"] == "unauthorized"
+        assert other.refusal("GET", f"{client.here}/datastores/pets/credentials")["code"] == "forbidden"
         assert SECRET.encode() not in other.ask("GET", f"{PREFIX}{client.here}/assets/datastores/pets").body
 
 

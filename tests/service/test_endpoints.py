@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.principal import OWNER
 from runyard.errors import AlreadyExists, Conflict, EngineError, InvalidArgument, NotFound
 from runyard.model.assets import Asset
 from runyard.model.web_services import ServiceState, ServiceTrouble
 from runyard.services.web_services.web_services import NewService, Wanted
-from tests.service.web_service_parts import SPACE, Parts, opened_parts
+from tests.service.web_service_parts import SPACE, Parts, changes_of, opened_parts
 
 NAME = "the-endpoint"
 
@@ -29,16 +31,20 @@ def deploy(parts: Parts, name: str = NAME, *, overwrite: bool = False, **config:
         "inference": parts.inference(),
         "config": {"version_name": "one", "traffic_percentile": 40, **config},
     }
-    return parts.serving.endpoints.deploy(SPACE, NewService(name, definition, overwrite=overwrite))
+    return parts.serving.endpoints.deploy(
+        OWNER, SPACE, NewService(name, DeploymentSpec.parse(definition), overwrite=overwrite)
+    )
 
 
 def add(parts: Parts, version: str, **config: Any) -> Asset:
     definition = {"models": ["iris:1"], "inference": parts.inference(), "config": config}
-    return parts.serving.endpoints.add_version(SPACE, NAME, NewService(version, definition))
+    return parts.serving.endpoints.add_version(
+        OWNER, SPACE, NAME, NewService(version, DeploymentSpec.parse(definition))
+    )
 
 
 def change(parts: Parts, version: str, **changes: Any) -> Asset:
-    return parts.serving.endpoints.change_version(SPACE, NAME, version, changes)
+    return parts.serving.endpoints.change_version(OWNER, SPACE, NAME, version, changes_of(**changes))
 
 
 def shares(parts: Parts) -> dict[str, int]:
@@ -85,20 +91,20 @@ def test_a_change_of_one_version_says_nothing_of_another(parts: Parts) -> None:
 def test_a_version_that_goes_is_told_to_the_endpoint_first(parts: Parts) -> None:
     deploy(parts)
     add(parts, "two", traffic_percentile=50)
-    parts.serving.endpoints.remove_version(SPACE, NAME, "two")
+    parts.serving.endpoints.remove_version(OWNER, SPACE, NAME, "two")
     assert (shares(parts), list(versions(parts))) == ({"one": 100}, [f"{NAME}/one"])
     with pytest.raises(Conflict, match="default version"):
-        parts.serving.endpoints.remove_version(SPACE, NAME, "one")
+        parts.serving.endpoints.remove_version(OWNER, SPACE, NAME, "one")
     with pytest.raises(NotFound, match="'two'"):
-        parts.serving.endpoints.remove_version(SPACE, NAME, "two")
+        parts.serving.endpoints.remove_version(OWNER, SPACE, NAME, "two")
 
 
 def test_deleting_an_endpoint_takes_its_versions_along(parts: Parts) -> None:
     deploy(parts)
     add(parts, "two")
-    parts.serving.services.delete(SPACE, NAME)
+    parts.serving.services.delete(OWNER, SPACE, NAME)
     assert parts.host.specs == {}
-    assert parts.serving.services.list(SPACE, Wanted()) == []
+    assert parts.serving.services.list(OWNER, SPACE, Wanted()) == []
     assert deploy(parts).name == NAME
 
 
@@ -136,27 +142,27 @@ def test_a_version_whose_share_cannot_be_told_is_taken_back(parts: Parts, monkey
 def test_what_a_killed_service_left_of_a_version_goes_at_the_next_start(parts: Parts) -> None:
     deploy(parts)
     add(parts, "two")
-    seen = parts.serving.services.get(SPACE, NAME)
+    seen = parts.serving.services.get(OWNER, SPACE, NAME)
     parts.base.stores.assets.replace(seen, {**seen.body, "versions": seen.body["versions"][:1]}, seen.tags)
     again = parts.restarted()
     again.serving.keeper.reconcile(parts.host.service_ids())
     assert list(versions(parts)) == [f"{NAME}/one"]
     with pytest.raises(NotFound):
-        again.serving.services.get(SPACE, f"{NAME}/two")
+        again.serving.services.get(OWNER, SPACE, f"{NAME}/two")
 
 
 def test_the_record_of_an_endpoint_is_that_of_its_versions_together(parts: Parts) -> None:
     deploy(parts)
     add(parts, "two", traffic_percentile=10)
     record = parts.record(NAME)
-    assert (record["state"], record["models"], list(record["versions"])) == ("Healthy", ["iris:1"], ["one", "two"])
-    assert record["scoring_uri"] == f"http://localhost:4711/api/v1/service/{NAME}/score"
-    shown = [(one["name"], one["share"], one["version_type"]) for one in record["versions"].values()]
+    assert (record.state, record.models, list(record.versions)) == ("Healthy", ["iris:1"], ["one", "two"])
+    assert record.scoring_uri == f"http://localhost:4711/api/v1/service/{NAME}/score"
+    shown = [(one.name, one.share, one.version_type) for one in record.versions.values()]
     assert shown == [("one", 90, "Control"), ("two", 10, "Treatment")]
     two = versions(parts)[f"{NAME}/two"]
     parts.host.change(two.id, revision=0, state=ServiceState.TRANSITIONING, step="init")
     record = parts.record(NAME)
-    assert (record["state"], record["step"], record["revision"] < record["wanted_revision"]) == (
+    assert (record.state, record.step, record.revision < record.wanted_revision) == (
         "Transitioning",
         "init",
         True,
@@ -164,16 +170,16 @@ def test_the_record_of_an_endpoint_is_that_of_its_versions_together(parts: Parts
     trouble = ServiceTrouble("init() failed.", step="init")
     parts.host.change(two.id, failed_revision=1, state=ServiceState.FAILED, step="", trouble=trouble)
     record = parts.record(NAME)
-    assert (record["state"], record["error"]["problem"]) == ("Healthy", "Version 'two': init() failed.")
-    assert record["failed_revision"] == record["wanted_revision"] != record["revision"]
+    assert (record.state, record.error.problem) == ("Healthy", "Version 'two': init() failed.")
+    assert record.failed_revision == record.wanted_revision != record.revision
 
 
 def test_versions_are_no_web_services_of_their_own(parts: Parts) -> None:
     deploy(parts)
     parts.deploy("plain")
-    assert [one.name for one in parts.serving.services.list(SPACE, Wanted(model="iris"))] == ["plain", NAME]
+    assert [one.name for one in parts.serving.services.list(OWNER, SPACE, Wanted(model="iris"))] == ["plain", NAME]
     with pytest.raises(Conflict, match="no endpoint"):
-        parts.serving.endpoints.version(SPACE, "plain", "one")
+        parts.serving.endpoints.version(OWNER, SPACE, "plain", "one")
     with pytest.raises(InvalidArgument, match="update_version"):
         parts.change(NAME, models=["iris:1"])
 

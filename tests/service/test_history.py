@@ -209,7 +209,7 @@ def test_a_nodes_token_adopts_from_the_folders_of_its_own_attempt_only(client, r
     run_id = run.rpartition("/")[2]
     node = node_of(client, run_id)
     assert node.refusal("POST", f"{run}/files/adopt", {"root": str(tmp_path), "paths": ["x"]})["status"] == 400
-    assert node.refusal("POST", "/blobs/adopt", {"paths": [str(tmp_path / "x")]})["status"] == 401
+    assert node.refusal("POST", "/blobs/adopt", {"paths": [str(tmp_path / "x")]})["status"] == 403
     attempts = os.path.join(service["home"], "attempts")
     for part, is_own in ((f"{run_id}.1", True), (f"{run_id}.1-3", True), (f"{run_id}.12", False), ("other.1", False)):
         folder = os.path.join(attempts, part, "work")

@@ -9,17 +9,21 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from runyard.engines.local import LocalEngine
+from runyard.compute.local.engine import LocalEngine
 from runyard.errors import InvalidArgument, RunyardError, StorageFull
 from runyard.lifecycle import home as homes
 from runyard.lifecycle import service_status, start_service, stop_service
 from runyard.lifecycle.discovery import read_facts, write_facts
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
+from runyard.testing.small_disk import mounted
+from runyard_sdk.errors import ServiceUnavailable
+from runyard_sdk.start import ensure
 from tests.wire_client import WireClient
 
 START = "import sys; from pathlib import Path; from runyard.lifecycle import start_service; "
@@ -226,6 +230,19 @@ def test_a_full_disk_is_refused_clearly(home, monkeypatch):
     monkeypatch.setattr(homes, "LEAST_FREE_BYTES", 2**62)
     with pytest.raises(StorageFull, match="MB left"):
         homes.require_space(home)
+
+
+def test_a_disk_without_a_byte_left_is_named_by_the_command_line_and_by_the_sdk(tmp_path):
+    with mounted(tmp_path / "small", megabytes=2) as disk:
+        home = disk / "home"
+        homes.prepare_home(home)
+        with suppress(OSError):
+            (disk / "filling").write_bytes(bytes(4 << 20))
+        with pytest.raises(StorageFull, match="has 0 MB left"):
+            start_service(home, keep=False)
+        with pytest.raises(ServiceUnavailable, match="is full") as refused:
+            ensure(str(home), lambda: None)
+    assert "RUNYARD_HOME" in str(refused.value)
 
 
 def test_elsewhere_than_on_linux_there_is_one_clear_error():

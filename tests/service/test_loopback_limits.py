@@ -58,9 +58,12 @@ def test_many_silent_senders_of_a_run_do_not_hold_up_the_owner(client):
 
 def test_silent_senders_give_their_place_to_one_of_their_own_kind(client):
     with ExitStack() as held:
-        silent = [held.enter_context(client.half_sent(_blob(client, n), SIZE)) for n in range(SENDERS_AT_ONCE)]
+        # One more than there are places, so that one of them waits whatever the order in which they are read.
+        silent = [held.enter_context(client.half_sent(_blob(client, n), SIZE)) for n in range(SENDERS_AT_ONCE + 1)]
         assert client.put_blob(b"one more" + client.workspace.encode())
-        answer = silent[0].getresponse()
+        by_socket = {one.sock: one for one in silent}
+        answered, _, _ = select.select(by_socket, [], [], 60)
+        answer = by_socket[answered[0]].getresponse()
         assert (answer.status, b"too_slow" in answer.read()) == (408, True)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from runyard.blobs.files import FileBlobStore
 from runyard.blobs.logs import FileLogStore
+from runyard.core.principal import OWNER
 from runyard.errors import BlobDamaged, Conflict, InvalidArgument, NotFound
 from runyard.foundation import SystemClock
 from runyard.model.assets import AssetKind
@@ -20,13 +21,14 @@ from runyard.model.lineage import DatasetUse, Direction
 from runyard.model.metrics import MetricBatch, MetricKind
 from runyard.model.runs import RunId, RunStatus
 from runyard.model.sweeps import Trial
-from runyard.services.moving.archive import ArchiveReader, ArchiveWriter
-from runyard.services.moving.exporting import Moved, RunExports, fingerprint
-from runyard.services.moving.importing import RunImports
-from runyard.services.snapshots import snapshot_id
+from runyard.runs.snapshots import snapshot_id
+from runyard.runs.transfer.archive import ArchiveReader, ArchiveWriter
+from runyard.runs.transfer.exporting import Moved, RunExports, fingerprint
+from runyard.runs.transfer.importing import RunImports
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.stores.sql import open_stores
 from runyard.testing.records import AT, a_run
+from tests.access import access_to
 from tests.conformance.conftest import database_url, postgres_url
 
 __all__ = ["database_url", "postgres_url"]
@@ -42,10 +44,10 @@ class Place:
         self.blobs, self.logs = FileBlobStore(home / "blobs"), FileLogStore(home / "logs")
         stores, clock = self.stores, SystemClock()
         around = Moved(stores.runs, stores.transfer, self.logs, self.blobs, stores.assets, clock, home / "incoming")
-        workspaces = Workspaces(stores.assets, stores.runs, clock)
-        workspaces.create("vision", NewWorkspace(), exist_ok=True)
-        workspaces.create("other", NewWorkspace(), exist_ok=True)
-        self.exports = RunExports(around)
+        workspaces = Workspaces(stores.assets, stores.runs, clock, access_to(stores))
+        workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)
+        workspaces.create(OWNER, "other", NewWorkspace(), exist_ok=True)
+        self.exports = RunExports(around, access_to(stores))
         self.imports = RunImports(around, self.exports, workspaces)
 
     def add_file(self, text: bytes) -> tuple[str, int]:
@@ -87,11 +89,11 @@ class Place:
         self.stores.assets.add("vision", AssetKind.MODEL, "net", body, {})
 
     def archive(self, *run_ids: str) -> bytes:
-        return b"".join(self.exports.export([RunId(run_id) for run_id in run_ids]))
+        return b"".join(self.exports.export(OWNER, [RunId(run_id) for run_id in run_ids]))
 
     def take(self, archive: bytes, workspace: str = "vision") -> Any:
         pieces = [archive[start : start + PIECE] for start in range(0, len(archive), PIECE)]
-        return self.imports.take(workspace, iter(pieces))
+        return self.imports.take(OWNER, workspace, iter(pieces))
 
     def points(self, run_id: str) -> str:
         return repr([self.stores.metrics.series(RunId(run_id)), self.stores.metrics.series(RunId(run_id), rank=3)])
@@ -179,14 +181,14 @@ def test_numbers_are_kept_where_they_are_free_and_counted_on(here, there):
 def test_only_ended_and_whole_runs_are_exported(here):
     here.stores.runs.create(a_run("open"))
     with pytest.raises(Conflict, match="'open' is still"):
-        here.exports.export([RunId("open")])
+        here.exports.export(OWNER, [RunId("open")])
     with pytest.raises(NotFound):
-        here.exports.export([RunId("nobody")])
+        here.exports.export(OWNER, [RunId("nobody")])
     here.add_run("r1")
     [entry] = here.stores.files.list(RunId("r1"))
     here.blobs.local_path(entry.sha256).unlink()
     with pytest.raises(BlobDamaged, match=r"'outputs/model.bin' of run r1 is missing or damaged"):
-        here.exports.export([RunId("r1")])
+        here.exports.export(OWNER, [RunId("r1")])
 
 
 def test_a_child_without_its_parent_is_refused(here, there):
@@ -282,6 +284,22 @@ def test_an_archive_that_cannot_be_right_is_refused_and_stores_nothing(here, els
     with pytest.raises(InvalidArgument):
         elsewhere.take(altered(here.archive("r1"), change))
     assert elsewhere.is_untouched()
+
+
+def without_later_columns(name: str, data: bytes) -> bytes:
+    """As a version wrote it that did not have them yet."""
+    if not name.endswith("run.json"):
+        return data
+    body = json.loads(data)
+    del body["rows"]["run"]["job_id"], body["rows"]["run"]["created_by"]
+    return json.dumps(body).encode()
+
+
+def test_an_archive_of_an_earlier_version_is_taken(here, elsewhere):
+    here.add_run("r1")
+    elsewhere.take(altered(here.archive("r1"), without_later_columns))
+    run = elsewhere.stores.runs.get(RunId("r1"))
+    assert (run.job_id, run.created_by) == (None, "")
 
 
 def member(name: str, **facts: Any) -> bytes:

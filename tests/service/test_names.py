@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from runyard.errors import InvalidArgument
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name, check_relative_path, check_run_id
-from runyard.services.folders import inside
+from runyard.runs.history.folders import inside
 
 ODD_TEXT = st.text(st.sampled_from("ab./\\\0\n ~é\ud800") | st.characters(), max_size=40)
 

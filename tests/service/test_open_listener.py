@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.client import ServiceAway, ServiceClient, certificates_file
 from runyard.errors import InvalidArgument
 from runyard.http.open_listener import Limits, OpenListener
 from runyard.http.server import listen
@@ -18,7 +19,6 @@ from runyard.http.tls import server_context
 from runyard.lifecycle.reach import opened_to_others
 from runyard.lifecycle.serving import main
 from runyard.listen_settings import Listen
-from runyard.node.service_client import ServiceAway, ServiceClient, certificates_file
 from runyard.settings import Settings
 from tests.open_service import OpenService, answering, serving_outside
 from tests.servers.certificates import Certificate, make_certificate
@@ -93,30 +93,30 @@ class TestTrust:
     def test_a_node_that_knows_the_issuer_is_answered(self, outside, tmp_path):
         for ca in (str(outside.certificate.authority), outside.certificate.authority.read_text()):
             home = outside.node_home(tmp_path / "node", ca=ca)
-            assert ServiceClient(home, outside.facts["token"]).ask("GET", "/health")["wire"] == 1
+            assert ServiceClient(home, outside.facts["token"]).get("/health")["wire"] == 1
 
     def test_the_certificate_may_stand_for_itself(self, outside, tmp_path):
         own = outside.certificate.chain.read_text().partition("-----END CERTIFICATE-----\n")
         home = outside.node_home(tmp_path / "node", ca=own[0] + own[1])
-        assert ServiceClient(home, outside.facts["token"]).ask("GET", "/health")["wire"] == 1
+        assert ServiceClient(home, outside.facts["token"]).get("/health")["wire"] == 1
 
     @pytest.mark.parametrize("ca", ["", "another"])
     def test_a_node_that_does_not_says_what_to_set(self, outside, tmp_path, ca):
         other = make_certificate(tmp_path / "other").authority.read_text() if ca else ""
         home = outside.node_home(tmp_path / "node", ca=other)
         with pytest.raises(ServiceAway, match="RUNYARD_CA"):
-            ServiceClient(home, outside.facts["token"]).ask("GET", "/health")
+            ServiceClient(home, outside.facts["token"]).get("/health")
 
     @pytest.mark.parametrize("ca", ["/not/there.pem", "no certificate"])
     def test_certificates_that_cannot_be_read_are_named(self, outside, tmp_path, ca):
         home = outside.node_home(tmp_path / "node", ca=ca)
         with pytest.raises(ServiceAway, match="certificates to trust"):
-            ServiceClient(home, outside.facts["token"]).ask("GET", "/health")
+            ServiceClient(home, outside.facts["token"]).get("/health")
 
     def test_another_name_than_the_certificates_is_not_trusted(self, outside, tmp_path):
         home = outside.node_home(tmp_path / "node", url=outside.url.replace("127.0.0.1", "localhost"))
         with pytest.raises(ServiceAway, match="not trusted"):
-            ServiceClient(home, outside.facts["token"]).ask("GET", "/health")
+            ServiceClient(home, outside.facts["token"]).get("/health")
 
     def test_an_expired_certificate_is_not_trusted(self, tmp_path):
         made = make_certificate(tmp_path / "old", ends=-timedelta(minutes=1))
@@ -126,7 +126,7 @@ class TestTrust:
             facts = {"url": f"https://127.0.0.1:{port}", "ca": str(made.authority)}
             (home / "service.json").write_text(json.dumps(facts))
             with pytest.raises(ServiceAway, match="expired"):
-                ServiceClient(home, "t").ask("GET", "/health")
+                ServiceClient(home, "t").get("/health")
 
     def test_a_script_is_given_the_certificates_as_a_file(self, outside, tmp_path):
         text = outside.certificate.authority.read_text()

@@ -46,7 +46,7 @@ def test_a_script_reads_the_settings_and_does_not_change_them(client):
     client.interactive_run(run_id)
     script = script_of(client, run_id)
     assert script.get(f"{client.here}/packages")["offline"] is False
-    assert script.refusal("PUT", f"{client.here}/packages", {"offline": True})["status"] == 401
+    assert script.refusal("PUT", f"{client.here}/packages", {"offline": True})["status"] == 403
 
 
 def test_settings_of_one_workspace_are_not_those_of_another(client):

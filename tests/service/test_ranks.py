@@ -5,12 +5,15 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from runyard.blobs.logs import FileLogStore
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.principal import OWNER
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import attempt_id
-from runyard.services.rank_logs import rank_logs, streamed_log
-from runyard.services.ranks import Ranks
+from runyard.runs.history.rank_logs import rank_logs, streamed_log
+from runyard.runs.history.ranks import Ranks
 from runyard.stores.sql import open_stores
 from runyard.testing.records import AT, a_run
+from tests.access import access_to
 from tests.wire_client import PREFIX
 
 FIRST, SECOND = "azureml-logs/70_driver_log_0.txt", "azureml-logs/70_driver_log_1.txt"
@@ -124,7 +127,7 @@ def gang(tmp_path, *parts, **definition):
     stores.runs.create(run)
     for node, (state, facts) in enumerate(parts):
         stores.parts.put(Part(attempt_id(run.id, 1), node, state, AT, facts))
-    found = Ranks(stores.runs, stores.parts, FileLogStore(tmp_path / "logs")).of(run.id)
+    found = Ranks(stores.parts, FileLogStore(tmp_path / "logs"), access_to(stores)).of(OWNER, run.id)
     stores.close()
     return found
 
@@ -157,7 +160,9 @@ def test_a_node_that_only_serves_the_others_is_said_to_run(tmp_path):
 
 def test_parameter_servers_are_numbered_after_the_workers():
     logs = [f"azureml-logs/70_driver_log-{name}.txt" for name in ("ps-0", "worker-0", "worker-1", "ps-1")]
-    found = [(one.rank, one.role, one.path.rpartition("log-")[2]) for one in rank_logs(logs, TWO_WORKERS)]
+    found = [
+        (one.rank, one.role, one.path.rpartition("log-")[2]) for one in rank_logs(logs, RunDefinition(TWO_WORKERS))
+    ]
     assert found == [
         (0, "worker", "worker-0.txt"),
         (1, "worker", "worker-1.txt"),

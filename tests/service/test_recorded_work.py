@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.principal import OWNER, Principal, Role
+from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from runyard.foundation import SystemClock
 from runyard.model.assets import AssetKind
 from runyard.services.model_work.recorded_work import RecordedWork
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.stores.sql import Stores, open_stores
+from tests.access import access_to
 
 SECONDS = 120.0
 
@@ -18,13 +20,15 @@ SECONDS = 120.0
 def stores(tmp_path: Path) -> Iterator[Stores]:
 
     opened = open_stores(f"sqlite:///{tmp_path}/runyard.db")
-    Workspaces(opened.assets, opened.runs, SystemClock()).create("space", NewWorkspace(), exist_ok=True)
+    Workspaces(opened.assets, opened.runs, SystemClock(), access_to(opened)).create(
+        OWNER, "space", NewWorkspace(), exist_ok=True
+    )
     yield opened
     opened.close()
 
 
 def begun(stores: Stores, at_once: int = 1) -> RecordedWork:
-    return RecordedWork(stores.assets, AssetKind.PACKAGE, "package", at_once=at_once)
+    return RecordedWork(stores.assets, access_to(stores), AssetKind.PACKAGE, "package", at_once=at_once)
 
 
 def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:
@@ -34,7 +38,7 @@ def test_what_work_returns_and_says_is_kept(stores: Stores) -> None:
         say("half of it")
         return {"size": 7}
 
-    first = work.begin("space", "one", {"size": 0}, do)
+    first = work.begin(OWNER, "space", "one", {"size": 0}, do)
     ended = work.wait("space", "one", first.asset.revision, SECONDS)
     assert ended.asset.body["state"] == "Succeeded"
     assert ended.asset.body["size"] == 7
@@ -55,7 +59,7 @@ def test_work_that_fails_says_why(stores: Stores, error: Exception, problem: str
     def fail(say):
         raise error
 
-    first = work.begin("space", "one", {}, fail)
+    first = work.begin(OWNER, "space", "one", {}, fail)
     ended = work.wait("space", "one", first.asset.revision, SECONDS)
     assert ended.asset.body["state"] == "Failed"
     assert ended.asset.body["error"]["problem"] == problem
@@ -63,19 +67,19 @@ def test_work_that_fails_says_why(stores: Stores, error: Exception, problem: str
 
 def test_a_name_is_worked_on_once_at_a_time_and_again_later(stores: Stores) -> None:
     work, gate = begun(stores), threading.Event()
-    first = work.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    first = work.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
     with pytest.raises(Conflict):
-        work.begin("space", "one", {}, lambda say: {})
+        work.begin(OWNER, "space", "one", {}, lambda say: {})
     gate.set()
     work.wait("space", "one", first.asset.revision, SECONDS)
-    again = work.begin("space", "one", {}, lambda say: {"turn": 2})
+    again = work.begin(OWNER, "space", "one", {}, lambda say: {"turn": 2})
     assert work.wait("space", "one", again.asset.revision, SECONDS).asset.body["turn"] == 2
 
 
 def test_what_a_killed_service_left_running_has_failed_at_the_next_start(stores: Stores) -> None:
     gate = threading.Event()
     killed = begun(stores)
-    killed.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    killed.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
     try:
         started = begun(stores)
         started.fail_interrupted()
@@ -86,7 +90,7 @@ def test_what_a_killed_service_left_running_has_failed_at_the_next_start(stores:
 
 def test_a_wait_ends_with_its_time(stores: Stores) -> None:
     work, gate = begun(stores), threading.Event()
-    first = work.begin("space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
+    first = work.begin(OWNER, "space", "one", {}, lambda say: {"waited": gate.wait(SECONDS)})
     try:
         assert work.wait("space", "one", first.asset.revision, 0.01).is_running
     finally:
@@ -96,3 +100,16 @@ def test_a_wait_ends_with_its_time(stores: Stores) -> None:
 def test_what_was_never_begun_is_not_found(stores: Stores) -> None:
     with pytest.raises(NotFound, match="nothing"):
         begun(stores).get("space", "nothing")
+
+
+def test_a_run_replaces_what_it_has_made_itself_and_nothing_else(stores: Stores) -> None:
+    work = begun(stores)
+    run = Principal(Role.RUN, run_id="r", workspace="space")  # type: ignore[arg-type]
+    for who, name in ((OWNER, "owners"), (run, "runs")):
+        first = work.begin(who, "space", name, {}, lambda say: {})
+        assert first.asset.created_by == who.name
+        work.wait("space", name, first.asset.revision, SECONDS)
+    again = work.begin(run, "space", "runs", {}, lambda say: {})
+    assert work.wait("space", "runs", again.asset.revision, SECONDS).asset.created_by == "run:r"
+    with pytest.raises(Forbidden, match="owners"):
+        work.begin(run, "space", "owners", {}, lambda say: {})

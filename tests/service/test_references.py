@@ -66,8 +66,8 @@ def theirs(client: WireClient, tmp_path) -> Theirs:
 @pytest.fixture
 def script(client: WireClient) -> WireClient:
     client.interactive_run(f"mine-{client.workspace}", definition=LINKED)
-    client.post(f"{client.here}/assets/environments", {"name": "mine", "body": {"name": "mine"}})
     script = script_of(client, f"mine-{client.workspace}")
+    script.post(f"{client.here}/assets/environments", {"name": "mine", "body": {"name": "mine"}})
     script.put_blob(b"pass")
     return script
 

@@ -97,7 +97,7 @@ def test_another_workspaces_password_is_not_told(client):
 def test_a_scripts_token_is_not_told(client):
     run_id = f"script-{client.workspace}"
     client.interactive_run(run_id, definition={"environment": ENVIRONMENT})
-    assert script_of(client, run_id).refusal("GET", f"/attempts/{run_id}.1/packages")["status"] == 401
+    assert script_of(client, run_id).refusal("GET", f"/attempts/{run_id}.1/packages")["status"] == 403
 
 
 def test_docker_hub_is_meant_where_no_registry_is_named(client):

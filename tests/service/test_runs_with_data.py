@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from runyard.lifecycle import start_service
+from runyard_sdk.submitter import submitter_facts
 from tests.controller.conftest import Submitter
 from tests.servers.s3_server import BUCKET
 from tests.wire_client import WireClient
@@ -117,5 +118,7 @@ def test_a_run_that_is_given_a_table_has_what_reading_it_takes(submitter):
     dataset = client.post(f"{client.here}/datasets", {"name": "table of pets", "body": body})
     entry = {"dataLocation": {"dataset": {"id": dataset["id"]}}, "mechanism": "Direct"}
     listed = {"python": {"condaDependencies": {"dependencies": [{"pip": ["azureml-defaults"]}]}}}
-    run = submitter.ended(submitter.submit("import pandas", environment=listed, data={"pets": entry}))
+    # Certificates for the package index are the submitter's, as the SDK sends them.
+    definition = {"environment": listed, "data": {"pets": entry}, "runyard": {"submitter": submitter_facts()}}
+    run = submitter.ended(submitter.submit("import pandas", **definition))
     assert run["status"] == "Completed", run["error"]

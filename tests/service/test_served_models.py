@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.principal import OWNER
 from runyard.environments.folder import EnvironmentFolder, key_of
 from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
@@ -35,7 +37,9 @@ def parts(home):
 def trained(parts, lock=LOCK, definition=DEFINITION):
     """A run that has the lock of its environment."""
     base = parts.base
-    made = RunRecord(RunId("training"), SPACE, "e", 0, RunStatus.NOT_STARTED, base.clock.now(), definition=definition)
+    made = RunRecord(
+        RunId("training"), SPACE, "e", 0, RunStatus.NOT_STARTED, base.clock.now(), definition=RunDefinition(definition)
+    )
     base.stores.assets.ensure_experiment(SPACE, "e")
     base.runs.create(made)
     base.runs.update(made.id, environment_lock=lock)
@@ -53,12 +57,12 @@ def test_a_model_of_a_run_is_served_with_what_the_run_had(parts):
     python, packages = requirements(parts)
     assert python.startswith("3.10")
     assert any("1.3" in line for line in packages if line.startswith("scikit-learn"))
-    assert any("training" in note for note in parts.record()["notes"])
+    assert any("training" in note for note in parts.record().notes)
 
 
 def test_the_python_of_a_run_is_that_of_its_environment_on_this_machine(parts, home):
     any_python = {"environment": {"python": {"condaDependencies": {"dependencies": [{"pip": ["scikit-learn"]}]}}}}
-    key = key_of(plan_environment(any_python, gpu_present=False))
+    key = key_of(plan_environment(RunDefinition.parse(any_python), gpu_present=False))
     folder = EnvironmentFolder(home / "environments", key)
     folder.path.mkdir(parents=True)
     folder.ready.write_text('{"lock": "", "version": "3.9.18", "python_mtime": 0}')
@@ -84,7 +88,7 @@ def test_replaced_revisions_go_and_what_answers_or_is_wanted_stays(parts, home):
     parts.model()
     made = parts.deploy()
     for _ in range(3):
-        parts.serving.services.reload(SPACE, made.name)
+        parts.serving.services.reload(OWNER, SPACE, made.name)
     parts.host.change(made.id, revision=3)
     folder = home / "services" / made.id
     for name in ("r1", "r2", "r3", "r4", "r5", "rx", "log"):
@@ -112,10 +116,10 @@ def registry(parts):
     base, serving = parts.base, parts.serving
     assets = base.stores.assets
     rules = {
-        AssetKind.MODEL: ModelKind(base.runs, None, base.blobs, assets, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.access, None, base.callers_blobs, assets, serving.models_stay),
         AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
     }
-    return Assets(assets, Workspaces(assets, base.runs, base.clock), rules)
+    return Assets(assets, Workspaces(assets, base.runs, base.clock, base.access), base.access, rules)
 
 
 def name_in_a_deployment(parts, registry):
@@ -127,7 +131,7 @@ def name_in_an_update(parts, registry):
 
 
 def name_in_an_image(parts, registry):
-    registry.create(SPACE, "images", "box", {"models": ["iris:1"], "inference": parts.inference()}, {})
+    registry.create(OWNER, SPACE, "images", "box", {"models": ["iris:1"], "inference": parts.inference()}, {})
 
 
 @pytest.mark.parametrize("name_it", [name_in_a_deployment, name_in_an_update, name_in_an_image])
@@ -147,7 +151,7 @@ def test_a_model_that_is_just_being_deleted_is_not_there(parts, registry, monkey
 
     monkeypatch.setattr(store, "delete", slow_delete)
     with ThreadPoolExecutor(2) as pool:
-        deletion = pool.submit(registry.delete, SPACE, "models", "iris")
+        deletion = pool.submit(registry.delete, OWNER, SPACE, "models", "iris")
         assert deleting.wait(10)
         naming = pool.submit(name_it, parts, registry)
         with pytest.raises(TimeoutError):

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.principal import OWNER, Principal, Role
 from runyard.errors import AccessDenied, InvalidArgument
 from runyard.foundation import lay_foundation
 from runyard.model.data import StoreAccess
+from runyard.model.runs import RunId
 from runyard.services.data.datasets import NewDataset
 from runyard.services.data.datastores import NewDatastore
 from runyard.services.workspaces import NewWorkspace, Workspaces
@@ -29,8 +32,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         settings.home.mkdir(exist_ok=True)
         base = lay_foundation(settings, "token")
         opened.append(base.stores)
-        workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
-        workspaces.create("vision", NewWorkspace(), exist_ok=True)
+        workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
+        workspaces.create(OWNER, "vision", NewWorkspace(), exist_ok=True)
         return build_data(base, workspaces)
 
     yield build
@@ -40,25 +43,25 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 def test_a_proxy_of_the_caller_opens_no_private_address_to_a_download(serve):
     data = serve()
-    saved = data.datasets.save("vision", NewDataset("x", WEB, validate=False))
+    saved = data.datasets.save(OWNER, "vision", NewDataset("x", WEB, validate=False))
     with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
-        data.datasets.open("vision", saved.id, "x", {"http_proxy": "http://proxy.invalid:1"})
+        data.datasets.open(OWNER, "vision", saved.id, "x", {"http_proxy": "http://proxy.invalid:1"})
 
 
 def test_private_addresses_are_not_read(serve):
     data = serve()
     with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
-        data.datasets.save("vision", NewDataset("x", WEB))
+        data.datasets.save(OWNER, "vision", NewDataset("x", WEB))
     s3 = NewDatastore("x", "s3", {"bucket": "b", "endpoint": "http://127.0.0.1:9"})
     with pytest.raises(AccessDenied, match=r"127\.0\.0\.1"):
-        data.datastores.register("vision", s3, by_owner=True)
+        data.datastores.register(OWNER, "vision", s3)
     web = NewDatastore("x", "web", {"address": "http://169.254.169.254/"})
     with pytest.raises(AccessDenied, match=r"169\.254"):
-        data.datastores.register("vision", web, by_owner=True)
-    data.datastores.register("vision", replace(web, skip_validation=True), by_owner=True)
+        data.datastores.register(OWNER, "vision", web)
+    data.datastores.register(OWNER, "vision", replace(web, skip_validation=True))
     of_metadata = {"type": "file", "sources": [{"datastore": "x", "path": "latest/meta-data"}]}
     with pytest.raises(AccessDenied):
-        data.datasets.save("vision", NewDataset("x", of_metadata))
+        data.datasets.save(OWNER, "vision", NewDataset("x", of_metadata))
 
 
 def test_a_clients_proxy_is_no_way_around_that(serve):
@@ -66,7 +69,7 @@ def test_a_clients_proxy_is_no_way_around_that(serve):
     chosen = data.attempt_data._network.for_request({"http_proxy": "http://127.0.0.1:9"})
     assert chosen.variables == {"http_proxy": "http://proxy.example:3128"}
     definition = {"runyard": {"submitter": {"variables": {"http_proxy": "http://127.0.0.1:9"}}}}
-    assert data.attempt_data._network.for_run(definition).variables == chosen.variables
+    assert data.attempt_data._network.for_run(RunDefinition.parse(definition)).variables == chosen.variables
     assert not chosen.allow_private
 
 
@@ -80,24 +83,22 @@ def test_folders_are_opened_only_below_those_of_the_operator(serve, tmp_path):
     (tmp_path / "data" / "out").symlink_to("/etc")
     data = serve(RUNYARD_DATA_FOLDERS=str(tmp_path / "data"))
     made = data.datastores.register(
-        "vision", NewDatastore("scans", "folder", {"folder": str(tmp_path / "data" / "scans")}), by_owner=True
+        OWNER, "vision", NewDatastore("scans", "folder", {"folder": str(tmp_path / "data" / "scans")})
     )
     assert made.body["settings"] == {"folder": str(tmp_path / "data" / "scans")}
     for folder in ("/etc", "/", str(tmp_path), str(tmp_path / "data" / "out"), f"{tmp_path}/data/../other"):
         with pytest.raises(InvalidArgument):
-            data.datastores.register("vision", NewDatastore("odd", "folder", {"folder": folder}), by_owner=True)
+            data.datastores.register(OWNER, "vision", NewDatastore("odd", "folder", {"folder": folder}))
 
 
 def test_without_folders_of_the_operator_none_is_opened(serve, tmp_path):
     with pytest.raises(InvalidArgument, match="not one that this service opens"):
-        serve().datastores.register(
-            "vision", NewDatastore("x", "folder", {"folder": str(tmp_path / "scans")}), by_owner=True
-        )
+        serve().datastores.register(OWNER, "vision", NewDatastore("x", "folder", {"folder": str(tmp_path / "scans")}))
 
 
 def test_the_workspaces_own_datastores_lie_where_the_operator_says(serve, tmp_path):
     data = serve(RUNYARD_DATASTORES=f"file://{tmp_path}/pool")
-    data.store_files.put("vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
+    data.store_files.put(OWNER, "vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
     assert (tmp_path / "pool" / "vision" / "workspaceblobstore" / "a" / "b").read_bytes() == b"x"
 
 
@@ -110,11 +111,13 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
         AWS_ACCESS_KEY_ID=s3_server.key_id,
         AWS_SECRET_ACCESS_KEY=s3_server.key,
     )
-    data.store_files.put("vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
-    data.store_files.put("vision", "workspacefilestore", "c", [b"y"], overwrite=False)
-    assert [file.path for file in data.store_files.list("vision", "workspaceblobstore")] == ["a/b"]
+    data.store_files.put(OWNER, "vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
+    data.store_files.put(OWNER, "vision", "workspacefilestore", "c", [b"y"], overwrite=False)
+    assert [file.path for file in data.store_files.list(OWNER, "vision", "workspaceblobstore")] == ["a/b"]
     made = data.datasets.save(
-        "vision", NewDataset("x", {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]})
+        OWNER,
+        "vision",
+        NewDataset("x", {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]}),
     )
     access = data.attempt_data.of_dataset(made, is_apart=True)
     assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
@@ -123,9 +126,10 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
 def test_a_loopback_service_opens_any_folder_for_its_owner(serve, tmp_path):
     data = serve(RUNYARD_HOST="127.0.0.1")
     new = NewDatastore("x", "folder", {"folder": str(tmp_path)})
-    data.datastores.register("vision", new, by_owner=True)
+    data.datastores.register(OWNER, "vision", new)
+    script = Principal(Role.RUN, RunId("r"), workspace="vision")
     with pytest.raises(InvalidArgument):
-        data.datastores.register("vision", replace(new, name="y"), by_owner=False)
+        data.datastores.register(script, "vision", replace(new, name="y"))
 
 
 def test_a_settings_text_holds_no_credential():

@@ -4,9 +4,11 @@ import time
 
 import pytest
 
+from runyard.core.principal import OWNER
 from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.services.journals import Delivered, Journals
+from runyard.runs.history.journals import Delivered, Journals
 from runyard.testing.records import a_run
+from tests.access import access_to
 from tests.service.sweep_parts import BANDIT, METRIC, SWEEP, SweepYard
 
 _LARGEST = str(10**400)
@@ -88,9 +90,9 @@ def test_what_was_delivered_twice_is_one_interval(yard: SweepYard) -> None:
     yard.log(good, 0.9, 0.9)
     line = yard.line(METRIC, 0.5).encode()
     for _ in range(3):
-        yard.journals.append(bad, f"{bad}~0-1-x", 0, line)
+        yard.journals.append(OWNER, bad, f"{bad}~0-1-x", 0, line)
     assert yard.canceled == []
-    yard.journals.append(bad, f"{bad}~0-1-x", len(line), line)
+    yard.journals.append(OWNER, bad, f"{bad}~0-1-x", len(line), line)
     assert yard.canceled == [bad]
 
 
@@ -98,13 +100,15 @@ def test_stretches_count_once_in_whichever_order_they_are_heard_of(yard: SweepYa
     yard.submit()
     [child] = yard.children(1)
     told: list[tuple[RunRecord, Delivered]] = []
-    journals = Journals(yard.stores.runs, yard.stores.metrics, yard.clock, lambda *heard: told.append(heard))
+    journals = Journals(
+        yard.stores.runs, yard.stores.metrics, yard.clock, access_to(yard.stores), lambda *heard: told.append(heard)
+    )
     lines = [yard.line(METRIC, value).encode() for value in (0.1, 0.2, 0.3)]
     for place in range(3):
-        journals.append(child, f"{child}~0-1-x", len(b"".join(lines[:place])), lines[place])
+        journals.append(OWNER, child, f"{child}~0-1-x", len(b"".join(lines[:place])), lines[place])
     first, second, third = told
     for heard in (second, first, second, third, third, first):  # several threads, and one that asked again
-        yard.live.heard(*heard)
+        yard.live.logged(*heard)
     yard.sweep().note_ended(yard.end(child))
     assert f"CONTROLLER][INFO]{child} ended: Completed, best 0.3 of 3." in yard.lines()
 

@@ -69,7 +69,7 @@ def test_what_was_heard_goes_on_after_a_restart(yard: SweepYard) -> None:
 
 
 def test_a_fault_of_the_judgement_costs_no_journal_and_is_mended(
-    yard: SweepYard, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    yard: SweepYard, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     yard.submit()
     good, bad = yard.children(2)
@@ -77,7 +77,7 @@ def test_a_fault_of_the_judgement_costs_no_journal_and_is_mended(
     stop = yard.stores.trials.stop
     monkeypatch.setattr(yard.stores.trials, "stop", lambda *_: 1 / 0)
     yard.log(bad, 0.1)
-    assert "ZeroDivisionError" in capfd.readouterr().err
+    assert "ZeroDivisionError" in caplog.text
     assert yard.stores.metrics.summaries([bad])[bad][0].count == 1
     monkeypatch.setattr(yard.stores.trials, "stop", stop)
     yard.sweep()

@@ -6,7 +6,7 @@ import pytest
 
 from runyard.blobs.logs import FileLogStore
 from runyard.model.runs import RunId
-from runyard.services.sweeps.sweep_log import SWEEP_LOG, Source, SweepLogs, Told
+from runyard.runs.kinds.sweep.log import SWEEP_LOG, Source, SweepLogs, Told
 from runyard.testing.clock import FakeClock
 
 SWEEP = RunId("HD_1")

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, VALUES_TAG, Stop, Trial
+from runyard.model.sweeps import VALUES_TAG, Stop, Trial
+from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
 from runyard.testing.records import a_run, scalars
 from tests.service.test_page import Tags
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from runyard.model.runs import RunId, RunStatus
 from runyard.model.sweeps import Goal, RankedTrial
-from runyard.services.sweeps.progress import MOST_COLUMNS, Column, progress_of, share_of
+from runyard.runs.kinds.sweep.progress import MOST_COLUMNS, Column, progress_of, share_of
 
 
 def trials(*bests: float | None) -> list[RankedTrial]:

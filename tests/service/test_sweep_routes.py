@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from runyard.model.runs import INTERACTIVE_TARGET, RunId, RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, Stop, Trial
+from runyard.model.sweeps import Stop, Trial
+from runyard.runs.kinds.sweep.checks import SWEEP_TYPE
 from runyard.stores.sql import Stores
 from runyard.testing.records import AT, a_run, scalars
 from tests.attempts import node_of, script_of
@@ -191,7 +192,7 @@ def test_a_child_and_every_script_of_the_workspace_read_a_sweep_and_nobody_else(
     told = script_of(client, child).get(address)
     assert told == script_of(client, other).get(address)
     assert whole is None or told["counts"] == {**whole["counts"], "sampled": 1, "running": 1}
-    assert node_of(client, child).refusal("GET", address)["status"] == 401
+    assert node_of(client, child).refusal("GET", address)["status"] == 403
     assert client.with_token("").ask("GET", PREFIX + address).status == 401
     elsewhere = WireClient(service["url"], service["token"], workspace=f"{client.workspace}-elsewhere")
     elsewhere.put(elsewhere.here, {"exist_ok": True})

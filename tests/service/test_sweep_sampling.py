@@ -169,13 +169,14 @@ def test_there_is_one_object_of_a_sweep_until_it_is_forgotten(yard: SweepYard) -
     assert yard.sweep() is not sweep
 
 
-def test_no_more_than_a_hundred_sweeps_are_kept_and_those_in_use_are_found(yard: SweepYard) -> None:
-    in_use = yard.submit()
-    ids = [id(yard.submit(RunId(f"HD_x{place}"))) for place in range(100)]
-    assert len(yard.live._kept) == 100
-    assert SWEEP not in yard.live._kept
-    assert yard.sweep() is in_use
-    assert len(ids) == 100
+def test_every_sweep_that_goes_on_is_kept_however_many_there_are(yard: SweepYard) -> None:
+    first = yard.submit()
+    others = [yard.submit(RunId(f"HD_x{place}")) for place in range(150)]
+    assert yard.sweep() is first
+    assert [yard.sweep(RunId(f"HD_x{place}")) for place in range(150)] == others
+    for place in range(150):
+        yard.live.forget(RunId(f"HD_x{place}"))
+    assert list(yard.live._kept) == [SWEEP]
 
 
 def test_a_sweep_that_has_ended_is_read_and_not_kept(yard: SweepYard) -> None:

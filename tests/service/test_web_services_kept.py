@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from runyard.core.principal import OWNER
 from runyard.errors import EngineError, StorageFull
 from runyard.model.assets import AssetKind
 from runyard.model.web_services import Listening
@@ -31,10 +32,10 @@ def test_a_change_that_the_host_refuses_is_unmade(parts):
     parts.deploy()
     parts.host.refusal = StorageFull("The disk is full.")
     with pytest.raises(StorageFull):
-        parts.serving.services.reload(SPACE, "iris-service")
-    assert parts.record()["wanted_revision"] == 1
+        parts.serving.services.reload(OWNER, SPACE, "iris-service")
+    assert parts.record().wanted_revision == 1
     parts.host.refusal = None
-    parts.serving.services.reload(SPACE, "iris-service")
+    parts.serving.services.reload(OWNER, SPACE, "iris-service")
     assert parts.host.applied[-1].revision == 2
 
 
@@ -45,14 +46,14 @@ def test_the_numbers_of_a_change_that_the_host_may_have_are_not_given_again(part
     with pytest.raises(EngineError):
         parts.change(inference=parts.inference(SCRIPT + b"# called off\n"))
     with pytest.raises(EngineError):
-        parts.serving.keys.renew(SPACE, made.name, "Primary")
+        parts.serving.keys.renew(OWNER, SPACE, made.name, "Primary")
     parts.host.silence = None
     wanted = parts.inference(SCRIPT + b"# wanted\n")
     parts.change(inference=wanted)
     spec = parts.host.specs[made.id]
     assert spec.code[0].sha256 == wanted["files"][0][1]
-    assert spec.revision == parts.record()["wanted_revision"]
-    assert spec.admission.keys[0] == parts.serving.keys.get(SPACE, made.name)["primary"]
+    assert spec.revision == parts.record().wanted_revision
+    assert spec.admission.keys[0] == parts.serving.keys.get(OWNER, SPACE, made.name).primary
 
 
 def test_a_change_that_was_called_off_while_the_host_was_silent_is_undone_there_later(parts):
@@ -82,7 +83,7 @@ def test_a_deletion_that_takes_long_keeps_nobody_else_waiting(parts, monkeypatch
         remove(service_id)
 
     monkeypatch.setattr(parts.host, "remove", slow_remove)
-    deletion = threading.Thread(target=parts.serving.services.delete, args=(SPACE, "iris-service"))
+    deletion = threading.Thread(target=parts.serving.services.delete, args=(OWNER, SPACE, "iris-service"))
     deletion.start()
     assert removing.wait(10)
     again = parts.deploy()
@@ -115,7 +116,7 @@ def test_a_start_applies_the_operators_new_settings_as_a_new_generation(parts):
     spec = parts.host.specs[made.id]
     assert (spec.generation, spec.revision) == (2, 1)
     assert (spec.host, spec.host_names, spec.limits.request_bytes) == ("127.0.0.2", ("models.example",), 1000)
-    assert restarted.record()["scoring_uri"] == "http://models.example:4711/score"
+    assert restarted.record().scoring_uri == "http://models.example:4711/score"
 
 
 def test_one_web_service_that_cannot_be_applied_does_not_keep_others_from_it(parts):

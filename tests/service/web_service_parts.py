@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.principal import OWNER
 from runyard.foundation import Foundation, lay_foundation
 from runyard.model.assets import Asset, AssetKind
 from runyard.services.secrets import Vault
-from runyard.services.web_services.web_services import NewService, Wanted
+from runyard.services.web_services.shown import ServiceRecord
+from runyard.services.web_services.web_services import NewService, ServiceChanges, Wanted
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings
 from runyard.wiring_environments import build_environments
@@ -19,6 +22,12 @@ from tests.service.scripted_host import ScriptedHost
 
 SPACE = "space"
 SCRIPT = b"def init():\n    pass\ndef run(data):\n    return data\n"
+
+
+def changes_of(
+    *, description: str | None = None, tags: Any = None, properties: Any = None, **spec: Any
+) -> ServiceChanges:
+    return ServiceChanges(DeploymentSpec.parse(spec), description, tags or {}, properties or {})
 
 
 @dataclass
@@ -51,16 +60,17 @@ class Parts:
         self, name: str = "iris-service", *, overwrite: bool = False, tags: Any = None, **definition: Any
     ) -> Asset:
         given = {"type": "ACI", "models": ["iris:1"], "inference": self.inference(), **definition}
-        return self.serving.services.deploy(SPACE, NewService(name, given, overwrite=overwrite, tags=tags or {}))
+        spec = DeploymentSpec.parse(given)
+        return self.serving.services.deploy(OWNER, SPACE, NewService(name, spec, overwrite=overwrite, tags=tags or {}))
 
     def change(self, name: str = "iris-service", **changes: Any) -> Asset:
-        return self.serving.services.change(SPACE, name, changes)
+        return self.serving.services.change(OWNER, SPACE, name, changes_of(**changes))
 
     def names(self, **wanted: Any) -> list[str]:
-        return [service.name for service in self.serving.services.list(SPACE, Wanted(**wanted))]
+        return [service.name for service in self.serving.services.list(OWNER, SPACE, Wanted(**wanted))]
 
-    def record(self, name: str = "iris-service") -> dict[str, Any]:
-        return self.serving.records.whole(self.serving.services.get(SPACE, name))
+    def record(self, name: str = "iris-service") -> ServiceRecord:
+        return self.serving.records.whole(OWNER, self.serving.services.get(OWNER, SPACE, name))
 
     def restarted(self, **settings: Any) -> "Parts":
         """As another service process would find it, with the same host."""
@@ -71,7 +81,9 @@ class Parts:
 @contextmanager
 def opened_parts(home: Path) -> Iterator[Parts]:
     base = lay_foundation(Settings(home=home), "owner")
-    Workspaces(base.stores.assets, base.runs, base.clock).create(SPACE, NewWorkspace(), exist_ok=True)
+    Workspaces(base.stores.assets, base.runs, base.clock, base.access).create(
+        OWNER, SPACE, NewWorkspace(), exist_ok=True
+    )
     try:
         yield _parts(base, ScriptedHost())
     finally:
@@ -79,6 +91,6 @@ def opened_parts(home: Path) -> Iterator[Parts]:
 
 
 def _parts(base: Foundation, host: ScriptedHost) -> Parts:
-    workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+    workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
     vault = Vault(base.stores.assets, key_file=base.settings.home / "secrets.key")
     return Parts(base, host, build_serving(base, workspaces, vault, host, build_environments(base, workspaces, vault)))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.record_json import to_json
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Admission, Scale, ServedModel, ServiceState, ServingLimits
-from runyard.serving.record_json import to_json
 from tests.serving.hosting import ECHO, Hosting, ask, eventually, is_alive
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runyard.core.record_json import from_json, to_json
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.files import FileEntry
 from runyard.model.plan import EnvironmentSpec
@@ -25,7 +26,6 @@ from runyard.model.web_services import (
     ServingLimits,
 )
 from runyard.serving.folder import ServiceFolder, service_folders
-from runyard.serving.record_json import from_json, to_json
 
 FILE = FileEntry("model/é.pkl", "ab" * 32, 12, 0o755)
 SPEC = ServiceSpec(

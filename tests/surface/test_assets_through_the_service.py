@@ -10,6 +10,7 @@ from azureml.core.compute_target import ComputeTargetException
 from azureml.core.resource_configuration import ResourceConfiguration
 from azureml.exceptions import UserErrorException, WebserviceException
 from azureml.opendatasets import MNIST
+from runyard.core.definitions.run import RunDefinition
 from runyard.planning.environment import plan_environment
 
 COUNTS = {"preparing": 0, "running": 0, "idle": 0, "unusable": 0, "leaving": 0, "preempted": 0}
@@ -231,7 +232,7 @@ def test_curated_environments_are_there_and_cannot_be_changed(workspace):
 def test_every_curated_environment_can_be_planned(workspace, gpu_present):
     for name, environment in Environment.list(workspace).items():
         definition = {"environment": environment._to_object()}
-        assert plan_environment(definition, gpu_present=gpu_present).python, name
+        assert plan_environment(RunDefinition.parse(definition), gpu_present=gpu_present).python, name
 
 
 def test_the_digits_of_the_open_datasets_are_four_files_of_the_web():

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from runyard.model.data import NetworkRules, StoredFile
-from runyard.web import WebStore
+from runyard.web.store import WebStore
 from tests.web.servers import Server
 
 QUICK = {"silence_seconds": 0.3, "retry_seconds": 0.5}

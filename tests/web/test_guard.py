@@ -2,8 +2,7 @@ import pytest
 
 from runyard.errors import AccessDenied
 from runyard.model.data import NetworkRules
-from runyard.web import check_endpoint
-from runyard.web.guard import why_refused
+from runyard.web.guard import check_endpoint, why_refused
 from tests.web.servers import a_file, status
 
 SHARED, LAPTOP = NetworkRules(allow_private=False), NetworkRules(allow_private=True)

@@ -80,10 +80,19 @@ class CondaFiles(unittest.TestCase):
     def test_requirements_of_one_package_are_merged(self):
         self.assertEqual(CondaDependencies.merge_requirements(["a==1", "b", "a>=0"]), ["a==1,>=0", "b"])
 
+    def test_a_file_may_hold_anchors_merge_keys_and_block_text(self):
+        path = os.path.join(self.folder, "shared.yml")
+        with open(path, "w") as file:
+            file.write("name: >-\n  my\n  env\nx-pins: &pins\n- numpy=1.19\nx: &x {channels: [conda-forge]}\n<<: *x\n"
+                       "dependencies:\n- python=3.8\n- pip: *pins\n")
+        made = CondaDependencies(path)
+        self.assertEqual(list(made.pip_packages), ["numpy=1.19"])
+        self.assertEqual(list(made.conda_channels), ["conda-forge"])
+
     def test_errors_name_what_is_wrong(self):
         path = os.path.join(self.folder, "broken.yml")
         for text, said in (("- a", "mapping"), ("dependencies: x", "'dependencies' must be a list"),
-                           ("dependencies:\n- pip: x", "'pip' must be a list"), ("a: &x 1", "Line 1")):
+                           ("dependencies:\n- pip: x", "'pip' must be a list"), ("a: *x", "Line 1")):
             with open(path, "w") as file:
                 file.write(text)
             with self.assertRaisesRegex(UserErrorException, said):

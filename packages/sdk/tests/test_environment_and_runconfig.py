@@ -176,7 +176,7 @@ class RunConfigurations(InAFolder):
 
     def test_a_broken_or_absent_file_is_told_apart(self):
         with self.assertRaisesRegex(RunConfigurationException, "cannot be read"):
-            RunConfiguration.load(self.write("x.runconfig", "a: &b c"))
+            RunConfiguration.load(self.write("x.runconfig", "a: *b"))
         with self.assertRaisesRegex(UserErrorException, "There is no absent.runconfig"):
             RunConfiguration.load(self.folder, "absent")
 

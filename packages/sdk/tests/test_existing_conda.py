@@ -72,7 +72,7 @@ class OfThisMachine(unittest.TestCase):
         self.assertIn("there is no conda, mamba, micromamba", self.absent("theirs"))
         self.install("conda", status=1)
         self.assertIn("exit status 1", self.absent("theirs"))
-        self.install("conda", exported="a: &b 1\n")
+        self.install("conda", exported="a: *b\n")
         self.assertIn("does not print YAML", self.absent("theirs"))
 
 

@@ -2,6 +2,8 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -169,6 +171,34 @@ class AJournalThatCannotBeWritten(unittest.TestCase):
         waiting.scalar("a", 2)
         (lines,) = lines_of(late).values()
         self.assertEqual([line[2] for line in lines], [1, 2])
+
+
+class AProcessThatAFullDiskEnds(unittest.TestCase):
+    def notes_of(self, end):
+        with tempfile.TemporaryDirectory() as folder:
+            script = "\n".join([
+                "import errno",
+                "from runyard_sdk.recording import InRunRecorder",
+                "InRunRecorder('run_1', {{'RUNYARD_JOURNALS': {0!r}, 'RUNYARD_UPLOADS': {0!r}}})".format(folder),
+                end,
+            ])
+            subprocess.run([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+            return [name.split("-")[0] for name in os.listdir(folder)]
+
+    def test_says_so(self):
+        self.assertEqual(self.notes_of("raise OSError(errno.ENOSPC, 'full')"), ["full"])
+
+    def test_says_so_when_another_exception_came_of_it(self):
+        end = "try:\n    raise OSError(errno.EDQUOT, 'full')\nexcept OSError as e:\n    raise ValueError() from e"
+        self.assertEqual(self.notes_of(end), ["full"])
+
+    def test_imports_nothing_then(self):
+        code = "import sys, runyard_sdk.recording; sys.exit('runyard_sdk.full_disk' not in sys.modules)"
+        self.assertEqual(subprocess.call([sys.executable, "-c", code]), 0)
+
+    def test_says_nothing_of_other_ends(self):
+        for end in ("raise OSError(errno.EIO, 'broken')", "raise SystemExit(1)", "pass"):
+            self.assertEqual(self.notes_of(end), [])
 
 
 if __name__ == "__main__":

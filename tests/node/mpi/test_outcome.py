@@ -48,6 +48,15 @@ def test_an_abort_of_a_smaller_group_names_no_rank():
     assert blame(said, PLAN) == Blame(exit_code=9, aborted=True, words="A rank called MPI_Abort with error code 9.")
 
 
+def test_ranks_that_mpirun_ends_are_not_to_blame():
+    ended = "mpirun noticed that process rank 0 with PID 7 on node here exited on signal 15 (Terminated).\n"
+    assert blame(ended, PLAN) == Blame(rank=0, node=0, signal=15)
+    lost = blame(f"{ended}ORTE was unable to reliably start one or more daemons.\n", PLAN)
+    assert lost is not None
+    assert (lost.rank, lost.signal) == (None, None)
+    assert "lost a process" in lost.words
+
+
 def test_a_rank_and_a_node_that_the_plan_does_not_know_stay_without_a_node():
     said = "mpirun noticed that process rank 9 with PID 1 on node elsewhere exited on signal 6 (Aborted)."
     assert blame(said, PLAN) == Blame(rank=9, signal=6)

@@ -1,4 +1,7 @@
-"""Every error the platform raises on purpose, with the code that names it on the wire.
+"""Every error the platform raises on purpose, with the code that names it on the wire and the status of its answer.
+
+Those marked * are of a request that the service has not processed: every client sends it again by itself
+(`is_retried`). `runyard_sdk.errors` has the same table; a test compares the two.
 
 RunyardError                internal           500
 ├── InvalidArgument         invalid_argument   400
@@ -10,11 +13,11 @@ RunyardError                internal           500
 ├── Conflict                conflict           409
 │   └── AttemptOver         attempt_over       409
 ├── TooLarge                too_large          413
-├── TooSlow                 too_slow           408
+├── TooSlow *               too_slow           408
 ├── NotYet                  not_yet            501
 ├── StorageFull             storage_full       507
 ├── SchemaTooNew            schema_too_new     500
-├── StandingBy              standing_by        503
+├── StandingBy *            standing_by        503
 ├── EnvironmentFailed       environment_failed 422
 ├── BlobDamaged             blob_damaged       422
 ├── DataFailed              data_failed        422
@@ -37,6 +40,7 @@ class RunyardError(Exception):
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
+    is_retried: ClassVar[bool] = False
 
     def __init__(self, problem: str, *, hint: str = "", **facts: Any) -> None:
         super().__init__(f"{problem} {hint}".strip())
@@ -92,7 +96,7 @@ class TooLarge(RunyardError):
 class TooSlow(RunyardError):
     """The body came too slowly, and others waited; worth trying again."""
 
-    code, status = "too_slow", 408
+    code, status, is_retried = "too_slow", 408, True
 
 
 class NotYet(RunyardError):
@@ -112,7 +116,7 @@ class SchemaTooNew(RunyardError):
 class StandingBy(RunyardError):
     """Another service holds the database's lease, so this one writes nothing."""
 
-    code, status = "standing_by", 503
+    code, status, is_retried = "standing_by", 503, True
 
 
 class EnvironmentFailed(RunyardError):

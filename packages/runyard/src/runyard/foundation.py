@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 
 from runyard.blobs.files import FileBlobStore
 from runyard.blobs.logs import FileLogStore
-from runyard.engines.gpus import find_gpus
+from runyard.compute.local.gpus import find_gpus
 from runyard.lifecycle.home import require_no_content
 from runyard.planning.gpus import Gpu
-from runyard.ports.blobs import LogStore
+from runyard.ports.blobs import BlobStore, LogStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import RunStore
-from runyard.services.attempt_fence import AttemptFence
+from runyard.runs.attempt_fence import AttemptFence
+from runyard.runs.history.notifier import Notifier
+from runyard.runs.history.notifying import NotifyingLogStore, NotifyingRunStore
+from runyard.services.access import Access
 from runyard.services.callers_blobs import CallersBlobs
-from runyard.services.notifier import Notifier
-from runyard.services.notifying import NotifyingLogStore, NotifyingRunStore
 from runyard.services.tokens import Tokens
 from runyard.settings import Settings
 from runyard.stores.database import Database
@@ -39,9 +40,11 @@ class Foundation:
     stores: Stores
     runs: RunStore
     logs: LogStore
-    blobs: CallersBlobs
+    blobs: BlobStore
+    callers_blobs: CallersBlobs
     tokens: Tokens
     fence: AttemptFence
+    access: Access
     notifier: Notifier
     clock: Clock
     gpus: tuple[Gpu, ...]
@@ -58,14 +61,18 @@ def lay_foundation(
     stores = open_stores(settings.store_url, copies=home, check_new=lambda: require_no_content(home))
     hold(stores.database)
     fence = AttemptFence(stores.runs)
+    access = Access(stores.runs, stores.assets, fence)
+    blobs = FileBlobStore(home / "blobs")
     return Foundation(
         settings=settings,
         stores=stores,
         runs=NotifyingRunStore(stores.runs, notifier, fence),
         logs=NotifyingLogStore(FileLogStore(home / "logs"), notifier),
-        blobs=CallersBlobs(FileBlobStore(home / "blobs"), stores.runs, stores.files, stores.assets),
+        blobs=blobs,
+        callers_blobs=CallersBlobs(blobs, stores.runs, stores.files, stores.assets, access),
         tokens=Tokens(owner_token),
         fence=fence,
+        access=access,
         notifier=notifier,
         clock=SystemClock(),
         gpus=find_gpus(),

@@ -48,8 +48,9 @@ class Settings:
     ca_file: Path | None = None
     """The operator's own choice of those."""
     engine: str = "local"
-    """Where a new AmlCompute has its nodes: "local" or "ray"."""
-    ray_address: str = ""
+    """The compute kind of targets that name none. Checked where the kinds are known."""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """All that begin with RUNYARD_: compute kinds read their own, which begin with RUNYARD_ and the kind's name."""
     vm_sizes: Path | None = None
     """A file that adds to the table of vm_size, or replaces rows of it."""
     network: str = "auto"
@@ -139,17 +140,9 @@ def read_settings(variables: Mapping[str, str] = os.environ, home: Path | None =
 
 
 def _engine_settings(variables: Mapping[str, str]) -> dict[str, Any]:
-    engine, address = _choice(variables, "RUNYARD_ENGINE", ("local", "ray")), variables.get("RUNYARD_RAY_ADDRESS", "")
-    if engine == "ray" and not address.strip():
-        raise InvalidArgument(
-            "RUNYARD_ENGINE is 'ray' and RUNYARD_RAY_ADDRESS is not set.",
-            hint="Set it to the address of the cluster's head, as in ray-head.example:6379.",
-        )
-    if any(character.isspace() or not character.isprintable() for character in address.strip()):
-        raise InvalidArgument(f"RUNYARD_RAY_ADDRESS is {address!r}.", hint="Set it to HOST:PORT of the cluster's head.")
     return {
-        "engine": engine,
-        "ray_address": address.strip(),
+        "engine": variables.get("RUNYARD_ENGINE", "").strip().lower() or "local",
+        "variables": {name: value for name, value in variables.items() if name.startswith("RUNYARD_")},
         "vm_sizes": _file(variables, "RUNYARD_VM_SIZES"),
         "network": _choice(variables, "RUNYARD_NETWORK", ("auto", "private", "host")),
     }

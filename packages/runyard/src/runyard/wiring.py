@@ -1,5 +1,6 @@
 """The one place that builds everything."""
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,12 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runyard.controller.controller import Controller
-from runyard.controller.launching import Surroundings
-from runyard.engines.ray.attaching import check_address
-from runyard.engines.sites import KnownSites, build_sites
+from runyard.compute.sites import KnownSites, build_sites
 from runyard.environments.compiled import CompiledWheels
-from runyard.environments.folder import key_of
 from runyard.environments.making import prune
 from runyard.environments.provisions import Provisions
 from runyard.figures.figures import Figures
@@ -23,45 +20,46 @@ from runyard.http.context import Services
 from runyard.lifecycle.discovery import host_name
 from runyard.model.assets import AssetKind
 from runyard.model.data import StoreAccess
-from runyard.ports.controller import RunMover
 from runyard.run_folders import environments_root, script_folders
-from runyard.services.abandoned import AbandonedRuns
+from runyard.runs.direct_inputs import DirectInputs
+from runyard.runs.history.files import Blobs, RunFiles
+from runyard.runs.history.following import Followers
+from runyard.runs.history.journals import Journals
+from runyard.runs.history.logs import Logs
+from runyard.runs.history.metrics import Metrics
+from runyard.runs.history.ranks import Ranks
+from runyard.runs.kinds.build import Builds
+from runyard.runs.kinds.kind import KindTools
+from runyard.runs.kinds.sweep.views import SweepListing, SweepViews
+from runyard.runs.overview import Overviews
+from runyard.runs.reruns import Reruns
+from runyard.runs.runs import Runs
+from runyard.runs.scheduling.controller import Controller
+from runyard.runs.scheduling.launching import Surroundings
+from runyard.runs.scheduling.places import Places
+from runyard.runs.snapshots import Snapshots
+from runyard.runs.submission import Submissions
+from runyard.runs.transfer.exporting import Moved, RunExports
+from runyard.runs.transfer.importing import RunImports
 from runyard.services.assets import Assets, KindRules
 from runyard.services.attempt_packages import AttemptPackages
-from runyard.services.builds import Builds
-from runyard.services.computes import ComputeKind, Computes
+from runyard.services.computes import ComputeRules, Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import DatasetRules, Datasets
 from runyard.services.data.datastores import DatastoreRules, Datastores
 from runyard.services.data.lineage import Lineage
 from runyard.services.data.network import Network
-from runyard.services.data.node_reach import NodeReach
 from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.pinning import Pins
 from runyard.services.data.store_files import StoreFiles
 from runyard.services.environment_labels import EnvironmentLabels
 from runyard.services.environments import Environments
-from runyard.services.files import Blobs, RunFiles
-from runyard.services.journals import Journals
 from runyard.services.kinds import EnvironmentKind, ImageKind, ModelKind
-from runyard.services.logs import Logs
-from runyard.services.metrics import Metrics
 from runyard.services.model_work.dataset_lines import DatasetLines
 from runyard.services.model_work.packaging import Packages
 from runyard.services.model_work.profiling import Profiles
-from runyard.services.moving.exporting import Moved, RunExports
-from runyard.services.moving.importing import RunImports
-from runyard.services.overview import Overviews
-from runyard.services.places import Places
-from runyard.services.ranks import Ranks
-from runyard.services.reruns import Reruns
-from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets, Vault
-from runyard.services.snapshots import Snapshots
-from runyard.services.submission import Submissions
-from runyard.services.sweeps.listing import SweepListing
-from runyard.services.sweeps.view import SweepViews
 from runyard.services.upkeep import Cache, Upkeep
 from runyard.services.web_services.model_lineage import ModelLineages
 from runyard.services.workspaces import Workspaces
@@ -71,7 +69,6 @@ from runyard.stores.database import Database
 from runyard.transfers import BlockCache, cache_limit
 from runyard.wiring_environments import EnvironmentServices, build_environments
 from runyard.wiring_figures import build_figures, build_traces, counting_points
-from runyard.wiring_sweeps import Sweeping, build_sweeping
 from runyard.wiring_web_services import Serving, build_serving
 
 if TYPE_CHECKING:
@@ -121,16 +118,16 @@ def build(
         on_change=lambda: controller.wake(),
     )
     places = Places(base.stores.assets, sites)
-    workspaces = Workspaces(base.stores.assets, base.runs, base.clock)
+    workspaces = Workspaces(base.stores.assets, base.runs, base.clock, base.access)
     data = build_data(base, workspaces)
     environments = build_environments(base, workspaces, data.vault)
-    sweeping = build_sweeping(base, data.lineage, lambda run_id: controller.cancel(run_id))
-    controller = build_controller(base, places, data.outputs, environments, sweeping)
-    base.notifier.on_end(controller.heard_end)
+    inputs = DirectInputs(base.stores.assets, data.lineage)
+    controller = build_controller(base, places, data.outputs, environments, inputs)
+    base.notifier.on_end(controller.kinds.child_ended)
     host = LocalServiceHost(settings.home)
     figures = build_figures(base, host)
     serving = build_serving(base, workspaces, data.vault, host, environments)
-    services = build_services(base, places, controller, workspaces, data, serving, environments, sweeping, figures)
+    services = build_services(base, sites, places, controller, workspaces, data, serving, environments, inputs, figures)
     app = build_app(services, settings, base_url=base_url, shares_files=True, stop=stop)
     # The first start of the agent takes longer than a request should.
     threading.Thread(target=sites.warm, name="warming", daemon=True).start()
@@ -138,31 +135,35 @@ def build(
 
 
 def build_controller(
-    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices, sweeping: Sweeping
+    base: Foundation, places: Places, outputs: Outputs, environments: EnvironmentServices, inputs: DirectInputs
 ) -> Controller:
     home = base.settings.home
-    kept = Environments(base.runs, base.stores.assets, base.blobs, base.clock)
     around = Surroundings(
         assets=base.stores.assets,
         files=base.stores.files,
         places=places,
         tokens=base.tokens,
-        environments=environments.builder,
-        sources=environments.packages.sources,
-        logins=environments.logins.shown,
-        key_of=key_of,
-        note_built=environments.built.note,
-        image_of=lambda built: environments.image_of(built.key),
-        forget_built=environments.forget,
-        knows_environment=lambda workspace, spec: kept.known(workspace, key_of(spec)),
+        environments=environments.of_launches,
         gpus=base.gpus,
         refuses_missing_gpus=base.settings.refuses_missing_gpus,
         launched_from=f"{host_name()}:{home}",
         outputs=outputs,
     )
-    journals = Journals(base.runs, base.stores.metrics, base.clock, most_names=base.settings.max_metric_names)
-    abandoned = AbandonedRuns(home / "interactive", base.runs, journals, base.clock)
-    return Controller(base.runs, base.logs, base.stores.parts, base.clock, around, sweeping.around, abandoned.look)
+    journals = Journals(
+        base.runs, base.stores.metrics, base.clock, base.access, most_names=base.settings.max_metric_names
+    )
+    tools = KindTools(
+        runs=base.runs,
+        logs=base.logs,
+        metrics=base.stores.metrics,
+        trials=base.stores.trials,
+        journals=journals,
+        inputs=inputs,
+        clock=base.clock,
+        home=home,
+        cpus=len(os.sched_getaffinity(0)),
+    )
+    return Controller(tools, base.stores.parts, around, base.access)
 
 
 @dataclass(frozen=True)
@@ -184,13 +185,13 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     vault = Vault(assets, key_file=home / "secrets.key")
     network = Network(settings)
     stores = OpenStores(assets, vault, settings.operator_store or StoreAccess("folder", str(home / "datastores")))
-    files = StoreFiles(stores, network, incoming=home / "incoming", attempts=script_folders(home))
-    datasets = Datasets(assets, workspaces, stores, files, Pins(base.blobs, base.clock), network)
+    files = StoreFiles(stores, network, base.access, incoming=home / "incoming", attempts=script_folders(home))
+    datasets = Datasets(assets, workspaces, stores, files, Pins(base.blobs, base.clock), network, base.access)
     lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock)
     return Data(
         vault=vault,
         stores=stores,
-        datastores=Datastores(assets, workspaces, vault, stores, network, settings),
+        datastores=Datastores(assets, workspaces, vault, stores, network, settings, base.access),
         store_files=files,
         datasets=datasets,
         lineage=lineage,
@@ -201,68 +202,72 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
             stores,
             lineage,
             network,
+            base.access,
             refuses_changes=settings.refuse_changed_data,
             name_place=base.tokens.place_name,
         ),
-        outputs=Outputs(base.runs, assets, datasets, lineage),
+        outputs=Outputs(base.runs, assets, datasets, lineage, base.access),
     )
 
 
 def build_services(
     base: Foundation,
+    sites: KnownSites,
     places: Places,
-    mover: RunMover,
+    controller: Controller,
     workspaces: Workspaces,
     data: Data,
     serving: Serving,
     made: EnvironmentServices,
-    sweeping: Sweeping,
+    inputs: DirectInputs,
     figures: Figures,
 ) -> Services:
     stores, clock, home = base.stores, base.clock, base.settings.home
     attempts = script_folders(home)
-    environments = Environments(base.runs, stores.assets, base.blobs, clock)
-    files = RunFiles(base.runs, stores.files, base.logs, base.blobs, attempts=attempts)
+    environments = Environments(base.runs, stores.assets, base.callers_blobs, clock, base.access)
+    files = RunFiles(stores.files, base.logs, base.callers_blobs, base.access, attempts=attempts)
     snapshots = _snapshots(base)
     moved = Moved(base.runs, stores.transfer, base.logs, base.blobs, stores.assets, clock, home / "incoming")
-    exports = RunExports(moved)
-    runs = Runs(base.runs, stores.metrics, base.logs, mover, clock)
-    metrics = Metrics(base.runs, stores.metrics)
-    logs = Logs(base.runs, base.logs)
-    ranks = Ranks(base.runs, stores.parts, base.logs)
+    exports = RunExports(moved, base.access)
+    runs = Runs(base.runs, stores.metrics, base.logs, controller, clock, base.access)
+    metrics = Metrics(base.runs, stores.metrics, base.access)
+    logs = Logs(base.logs, base.access)
+    ranks = Ranks(stores.parts, base.logs, base.access)
     packages = _packages(base, workspaces, serving, made)
-    assets = Assets(stores.assets, workspaces, _asset_rules(base, data, files, places, mover, serving, made))
+    rules = _asset_rules(base, data, files, sites, places, controller, serving, made)
+    assets = Assets(stores.assets, workspaces, base.access, rules)
     submissions = Submissions(
-        workspaces, base.runs, stores.assets, snapshots, sweeping.inputs, made.of_runs, places, mover, clock
+        workspaces, base.runs, stores.assets, snapshots, inputs, made.of_runs, places, controller, clock, base.access
     )
     return Services(
         workspaces=workspaces,
         submissions=submissions,
-        reruns=Reruns(base.runs, stores.files, submissions),
-        builds=Builds(workspaces, base.runs, base.logs, made.of_runs, mover, clock),
-        environment_labels=EnvironmentLabels(stores.assets, workspaces),
+        reruns=Reruns(stores.files, controller.kinds, submissions, base.access),
+        builds=Builds(workspaces, base.runs, base.logs, made.of_runs, controller, clock, base.access),
+        environment_labels=EnvironmentLabels(stores.assets, workspaces, base.access),
         built_environments=made.built,
         package_settings=made.packages,
-        attempt_packages=AttemptPackages(base.runs, made.packages, made.logins, made.addresses),
+        attempt_packages=AttemptPackages(base.runs, made.packages, made.logins, made.addresses, base.access),
         runs=runs,
         ranks=ranks,
-        sweeps=SweepListing(base.runs, stores.trials),
-        sweep_views=SweepViews(SweepListing(base.runs, stores.trials), base.runs, stores.metrics),
+        sweeps=SweepListing(stores.trials, base.access),
+        sweep_views=SweepViews(SweepListing(stores.trials, base.access), base.runs, stores.metrics),
         journals=Journals(
             base.runs,
             stores.metrics,
             clock,
-            counting_points(figures, sweeping.live.heard),
+            base.access,
+            counting_points(figures, controller.kinds.child_logged),
             base.settings.max_metric_names,
         ),
         metrics=metrics,
         logs=logs,
+        followers=Followers(base.runs, base.logs, controller.kinds, base.access),
         files=files,
-        blobs=Blobs(base.blobs, attempts=attempts),
-        callers_blobs=base.blobs,
+        blobs=Blobs(base.callers_blobs, base.access, attempts=attempts),
         snapshots=snapshots,
         assets=assets,
-        computes=Computes(stores.assets, places),
+        computes=Computes(stores.assets, places, base.access),
         environments=environments,
         datastores=data.datastores,
         store_files=data.store_files,
@@ -281,25 +286,31 @@ def build_services(
         run_exports=exports,
         run_imports=RunImports(moved, exports, workspaces),
         profiles=Profiles(
-            stores.assets, workspaces, serving.host, serving.blueprints.plan, DatasetLines(data.datasets).read
+            stores.assets,
+            workspaces,
+            base.access,
+            serving.host,
+            serving.blueprints.plan,
+            DatasetLines(data.datasets).read,
         ),
         upkeep=Upkeep(
             home,
             base.runs,
             stores.assets,
             stores.files,
-            base.blobs,
+            base.callers_blobs,
             clock,
+            base.access,
             _caches(base, environments, serving, packages),
         ),
-        overviews=Overviews(runs, ranks, data.lineage, metrics, logs, files),
-        mover=mover,
+        overviews=Overviews(runs, controller.kinds, ranks, data.lineage, metrics, logs, files),
+        controller=controller,
+        kinds=controller.kinds,
         tokens=base.tokens,
         fence=base.fence,
-        node_reach=NodeReach(base.runs, stores.assets),
+        access=base.access,
         notifier=base.notifier,
         run_store=base.runs,
-        log_store=base.logs,
         figures=figures,
     )
 
@@ -309,6 +320,7 @@ def _packages(base: Foundation, workspaces: Workspaces, serving: Serving, made: 
         base.settings.home,
         base.stores.assets,
         workspaces,
+        base.access,
         base.blobs,
         base.clock,
         serving.blueprints.plan,
@@ -344,22 +356,21 @@ def _asset_rules(
     base: Foundation,
     data: Data,
     files: RunFiles,
+    sites: KnownSites,
     places: Places,
-    mover: RunMover,
+    controller: Controller,
     serving: Serving,
     made: EnvironmentServices,
 ) -> dict[AssetKind, KindRules]:
     """Secrets and web services have no rules here: they go by their own routes alone."""
     assets = base.stores.assets
     return {
-        AssetKind.MODEL: ModelKind(base.runs, files, base.blobs, assets, serving.models_stay),
+        AssetKind.MODEL: ModelKind(base.access, files, base.callers_blobs, assets, serving.models_stay),
         AssetKind.IMAGE: ImageKind(assets, serving.blueprints.checked_image, serving.models_stay),
         AssetKind.ENVIRONMENT: EnvironmentKind(made.incoming),
         AssetKind.DATASET: DatasetRules(),
-        AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores),
-        AssetKind.COMPUTE: ComputeKind(
-            base.stores.nodes, base.runs, places, mover, lambda address: check_address(base.settings.home, address)
-        ),
+        AssetKind.DATASTORE: DatastoreRules(assets, data.vault, data.stores, base.access),
+        AssetKind.COMPUTE: ComputeRules(base.stores.nodes, base.runs, places, controller, sites, base.access),
     }
 
 
@@ -367,7 +378,7 @@ def _snapshots(base: Foundation) -> Snapshots:
     settings = base.settings
     return Snapshots(
         base.stores.files,
-        base.blobs,
+        base.callers_blobs,
         base.clock,
         warn_bytes=settings.snapshot_warn_bytes,
         max_bytes=settings.snapshot_max_bytes,

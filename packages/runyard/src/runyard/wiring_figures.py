@@ -8,7 +8,7 @@ from runyard.figures.traces import TraceExport, has_endpoint
 from runyard.foundation import Foundation
 from runyard.lifecycle.home import LEAST_FREE_BYTES
 from runyard.model.runs import RunRecord
-from runyard.services.journals import Delivered, Heard
+from runyard.runs.history.journals import Delivered, Heard
 from runyard.serving.host import LocalServiceHost
 
 

@@ -54,13 +54,15 @@ def build_serving(
     base: Foundation, workspaces: Workspaces, vault: Vault, host: ServiceHost, environments: EnvironmentServices
 ) -> Serving:
     settings, assets = base.settings, base.stores.assets
-    kept = Environments(base.runs, assets, base.blobs, base.clock)
-    models = ServableModels(assets, base.runs, PythonOfRuns(environments.root, kept, environments.packages.sources))
+    kept = Environments(base.runs, assets, base.callers_blobs, base.clock, base.access)
+    python_of = PythonOfRuns(environments.root, kept, environments.packages.sources)
+    models = ServableModels(assets, base.runs, base.access, python_of)
     machine = Machine(len(os.sched_getaffinity(0)), tuple(gpu.index for gpu in base.gpus))
     blueprints = Blueprints(
         assets,
+        base.access,
         models,
-        base.blobs,
+        base.callers_blobs,
         environments.incoming,
         environments.packages,
         environments.addresses,
@@ -70,7 +72,7 @@ def build_serving(
     credentials = ServiceCredentials(vault)
     models_stay = threading.Lock()
     writer = ServiceWriter(assets, host, blueprints, credentials, models_stay)
-    services = WebServices(assets, workspaces, blueprints, credentials, writer)
+    services = WebServices(assets, workspaces, base.access, blueprints, credentials, writer)
 
     def lock_of(spec: EnvironmentSpec) -> str:
         facts = EnvironmentFolder(environments.root, key_of(spec)).facts()
@@ -80,8 +82,8 @@ def build_serving(
         host=host,
         blueprints=blueprints,
         services=services,
-        endpoints=Endpoints(services, blueprints, credentials, writer),
-        records=ServiceRecords(assets, host, settings.web_services, lock_of),
+        endpoints=Endpoints(services, workspaces, base.access, blueprints, credentials, writer),
+        records=ServiceRecords(assets, base.access, host, settings.web_services, lock_of),
         keys=ServiceKeys(services, credentials, writer),
         keeper=ServiceKeeper(assets, host, credentials, writer),
         leftovers=ServiceLeftovers(settings.home / "services", assets, host),

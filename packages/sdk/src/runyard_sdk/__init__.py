@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 WIRE = "1"
-API = 2
+API = 3
 """Grows by one with every release or build whose routes or bodies differ; service and client tell it each other."""

@@ -1,5 +1,6 @@
-"""The service's errors on this side of the wire: the same names and codes as `runyard.errors`.
+"""The service's errors on this side of the wire: the same table of codes, classes and statuses as `runyard.errors`.
 
+`is_retried` marks errors of a request that the service has not processed: it is sent again.
 `ServiceUnavailable` has no code on the wire: it says that no service answered at all.
 """
 
@@ -9,6 +10,7 @@ class RunyardError(Exception):
 
     code = "internal"
     status = 500
+    is_retried = False
 
     def __init__(self, problem, hint="", **facts):
         super().__init__("{} {}".format(problem, hint).strip())
@@ -47,12 +49,20 @@ class Conflict(RunyardError):
     code, status = "conflict", 409
 
 
+class AttemptOver(Conflict):
+    """The attempt that the run's token is of has ended or was replaced by another."""
+
+    code, status = "attempt_over", 409
+
+
 class TooLarge(RunyardError):
     code, status = "too_large", 413
 
 
 class TooSlow(RunyardError):
-    code, status = "too_slow", 408
+    """The body came too slowly, and others waited."""
+
+    code, status, is_retried = "too_slow", 408, True
 
 
 class NotYet(RunyardError):
@@ -76,7 +86,7 @@ class BlobDamaged(RunyardError):
 class StandingBy(RunyardError):
     """Another service holds the database: this one answers no requests until that one ends."""
 
-    code, status = "standing_by", 503
+    code, status, is_retried = "standing_by", 503, True
 
 
 class EnvironmentFailed(RunyardError):

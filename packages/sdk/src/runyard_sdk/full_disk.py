@@ -2,23 +2,25 @@
 
 The supervisor holds room for them, files `.room-N` in the journals folder that already have their blocks. A process
 that ends takes one for its own, fills it and gives it a journal's name. An empty file `waiting-RANK-PID-RANDOM` is there
-while lines wait in memory; `lost-COUNT-...` tells how many of them were lost.
+while lines wait in memory; `lost-COUNT-...` tells how many of them were lost. `full-RANK-PID-RANDOM` is left by a process
+that a full disk ended: its traceback may have found no room either.
 """
 
+import errno
 import json
 import os
 import sys
 
 _ROOM = ".room-"
 _LONGEST_COUNT_LINE = 40
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Waiting:
     """Says on the disk that a process has lines in memory."""
 
     def __init__(self, folder, rank):
-        self._folder = folder
-        self._name = "{}-{}-{}".format(rank, os.getpid(), os.urandom(4).hex())
+        self._folder, self._name = folder, _name(rank)
         _make(self._path("waiting"))
 
     def end(self):
@@ -39,6 +41,17 @@ class Waiting:
 
     def _path(self, what):
         return os.path.join(self._folder, "{}-{}".format(what, self._name))
+
+
+def note_cause(folder, rank):
+    """At the end of a process: say whether the exception that ended it, if any, came from a full disk."""
+    error, seen = getattr(sys, "last_value", None), set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _make(os.path.join(folder, "full-" + _name(rank)))
+            return
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
 
 
 def save(folder, journal_name, lines, dropped):
@@ -88,6 +101,10 @@ def _fitting(lines, dropped, size):
     if lost:
         fitting.append(json.dumps(["drop", lost]).encode("ascii") + b"\n")
     return b"".join(fitting)
+
+
+def _name(rank):
+    return "{}-{}-{}".format(rank, os.getpid(), os.urandom(4).hex())
 
 
 def _make(path):

@@ -11,6 +11,9 @@ import time
 from collections import deque
 from json.encoder import encode_basestring_ascii as _quote
 
+# Not where it is needed: Python keeps the compiled file of a module, and a disk that is full would cut it off.
+from runyard_sdk.full_disk import Waiting, save
+
 KEPT_LINES = 10000
 _now = time.time
 _getpid = os.getpid
@@ -172,14 +175,10 @@ class FileJournal(Journal):
         if self._is_ending:
             self._save_kept()
         elif self._waiting is None:
-            from runyard_sdk.full_disk import Waiting
-
             self._waiting = Waiting(self._folder, self._rank)
 
     def _save_kept(self):
         """The half of a line that was written is never read: it has no end."""
-        from runyard_sdk.full_disk import Waiting, save
-
         lines, dropped = list(self._kept), self._dropped
         if self._torn and self._torn_points == 1:
             lines.insert(0, self._torn_line)

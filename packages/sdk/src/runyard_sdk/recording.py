@@ -4,6 +4,7 @@ import os
 import time
 
 from runyard_sdk.errors import AlreadyExists, RunyardError
+from runyard_sdk.full_disk import note_cause
 from runyard_sdk.interactive import journal_of
 from runyard_sdk.journal import FileJournal
 
@@ -22,7 +23,11 @@ class InRunRecorder:
         self._run_id = run_id
         self._journals, self._uploads = variables["RUNYARD_JOURNALS"], variables["RUNYARD_UPLOADS"]
         self.journal = FileJournal(self._journals, run_id, _rank(variables), supervised=True)
-        atexit.register(self.journal.finish)
+        atexit.register(self._finish, _rank(variables))
+
+    def _finish(self, rank):
+        self.journal.finish()
+        note_cause(self._journals, rank)
 
     def set_tags(self, tags):
         for key, value in tags.items():

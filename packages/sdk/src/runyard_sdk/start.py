@@ -10,6 +10,7 @@ from runyard_sdk.home import home_folder, is_of_home, private
 from runyard_sdk.versions import as_numbers
 
 START_SECONDS = 60
+_ROOM_FOR_ERROR_BYTES = 64 << 10
 LOOK_AGAIN_SECONDS = 0.01
 _NOT_FOR_THE_SERVICE = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONINSPECT")
 # Whatever has these ends with the worker of a web service. The service that a scoring script starts must not.
@@ -137,12 +138,22 @@ def _await(home, process, usable):
             _remove(error_file)
             raise ServiceUnavailable(failure.get("problem", "The service could not start."), failure.get("hint", ""))
         if process.poll() is not None:
+            _require_some_space(home)
             raise ServiceUnavailable(
                 "'{}' ended with {} before it answered.".format(" ".join(process.args), process.returncode),
                 hint="Its last words, from {}:\n{}".format(os.path.join(home, "service.log"), _tail(home)))
         time.sleep(LOOK_AGAIN_SECONDS)
     raise ServiceUnavailable("The service did not answer within {} seconds.".format(START_SECONDS),
                              hint="See {}.".format(os.path.join(home, "service.log")))
+
+
+def _require_some_space(home):
+    """On a full disk a service that cannot start leaves no word of why."""
+    import shutil
+
+    if shutil.disk_usage(home).free < _ROOM_FOR_ERROR_BYTES:
+        raise ServiceUnavailable("The disk of {} is full, so the service could not start.".format(home),
+                                 hint="Free some space, or set RUNYARD_HOME to a folder on another disk.")
 
 
 def _stop(found):

@@ -14,17 +14,18 @@ _SILENCE_SECONDS = 120
 _PATIENCE_SECONDS = 60
 _PATIENCE_WITH_STRANGERS_SECONDS = 5
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
-# Answers of a proxy in front of a service that is down. The service itself sends its errors with a code.
-_FROM_A_PROXY = (502, 503, 504)
+# Answers of a proxy, without a code: the service is down, or the body came too slowly. The service's errors have one.
+_FROM_A_PROXY = (408, 502, 503, 504)
 
 
 class Transport:
     """One kept connection per thread to the service, wherever it is now.
 
     A refused connection is tried again after looking for the service anew (which starts it where that is ours
-    to do). A request that may have reached the service is repeated only when repeating is harmless. Retries end
-    60 seconds after the request's first failure; 5 where the address was given and has never answered: it may be
-    mistyped. Every error passes through `translate`, which may return another exception to raise in its place.
+    to do). A request that may have reached the service is repeated only when repeating is harmless; so is one that
+    was refused by an error with `is_retried`. Retries end 60 seconds after the request's first failure; 5 where the
+    address was given and has never answered: it may be mistyped. Every error passes through `translate`, which may
+    return another exception to raise in its place.
     """
 
     def __init__(self, translate=lambda error: error, find=locate):
@@ -102,23 +103,28 @@ class Transport:
                 self._retry(retries, service, error)
                 if hasattr(body, "seek"):
                     body.seek(0)
-            except NotFound:
+            except RunyardError as error:
                 # An answer of the service: the connection is in step.
-                if not (was_sent and method == "DELETE"):
+                if was_sent and method == "DELETE" and isinstance(error, NotFound):
+                    return b""  # the request that broke off has deleted it
+                if not (error.is_retried and repeatable and retries.go_on(self._patience())):
                     raise
-                return b""  # the request that broke off has deleted it
-            except RunyardError:
-                raise
+                self._drop(connection)
+                if hasattr(body, "seek"):
+                    body.seek(0)
             except BaseException:
                 self._drop(connection)  # it is in the middle of a request
                 raise
 
     def _retry(self, retries, service, error):
         """Pause and look for the service anew; ServiceUnavailable where it has been away for too long."""
-        is_known = not service.fixed or self._has_answered or "AZUREML_RUN_ID" in os.environ
-        if not retries.go_on(_PATIENCE_SECONDS if is_known else _PATIENCE_WITH_STRANGERS_SECONDS):
+        if not retries.go_on(self._patience(is_known=not service.fixed)):
             raise self._unavailable(service, error)
         self._forget(service)
+
+    def _patience(self, is_known=False):
+        is_known = is_known or self._has_answered or "AZUREML_RUN_ID" in os.environ
+        return _PATIENCE_SECONDS if is_known else _PATIENCE_WITH_STRANGERS_SECONDS
 
     def _send(self, connection, method, path, body, headers, service):
         sent = {"Authorization": "Bearer " + service.token, "X-Runyard-Wire": WIRE,
@@ -138,8 +144,6 @@ class Transport:
             self._has_answered = True
             return answer
         text = answer.read()
-        if answer.status == 408:
-            raise OSError("the service waited too long for the rest of what was sent")
         try:
             found = json.loads(text.decode("utf-8"))
             found["code"]

@@ -3,11 +3,11 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import WorkspaceOption, connect, quoted
+from runyard.cli.connection import MakerOption, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
 from runyard.cli.web_services.web_service import model_lineage
-from runyard.cli.wording import local_time, size_in_words
+from runyard.cli.wording import local_time, maker_of, size_in_words
 
 models = typer.Typer(no_args_is_help=True, help="Registered models.")
 experiments = typer.Typer(no_args_is_help=True, help="Experiments of a workspace.")
@@ -31,16 +31,19 @@ def list_experiments(workspace: WorkspaceOption = None, output: FormatOption = F
 def list_models(
     workspace: WorkspaceOption = None,
     name: Annotated[str | None, typer.Option(help="Every version of this model.")] = None,
+    created_by: MakerOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List models, the newest version of each; with --name all versions of one."""
     query: dict[str, Any] = {"name": name} if name else {"latest": 1}
-    found = connect().listed(workspace, "assets/models", **query)
+    found = connect().listed(workspace, "assets/models", created_by=created_by, **query)
     if output is Format.JSON:
         print_json(found)
         return
-    rows = [[m["name"], str(m["version"]), _size(m), local_time(m["created_at"]), _origin(m)] for m in found]
-    print_table(["model", "version", "size", "created", "run"], rows, nothing="No models.")
+    rows = [
+        [m["name"], str(m["version"]), _size(m), local_time(m["created_at"]), maker_of(m), _origin(m)] for m in found
+    ]
+    print_table(["model", "version", "size", "created", "by", "run"], rows, nothing="No models.")
 
 
 @models.command("show")
@@ -62,6 +65,7 @@ def show_model(
     framework = " ".join(filter(None, [body.get("framework"), body.get("framework_version")]))
     tags = ", ".join(f"{key}={value}" for key, value in model["tags"].items())
     fields = {"model": model["name"], "version": str(model["version"]), "created": local_time(model["created_at"])}
+    fields["created by"] = maker_of(model)
     described = {"description": body.get("description") or "", "framework": framework, "tags": tags}
     print_fields({**fields, **described, "run": _origin(model)})
     _print_lineage(lineage)

@@ -4,13 +4,15 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
+from runyard.cli.compute_attach import AttachGroup
+from runyard.cli.connection import MakerOption, Service, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.wording import local_time
+from runyard.cli.wording import local_time, maker_of
 
 app = typer.Typer(no_args_is_help=True, help="Compute targets and their nodes.")
-attach = typer.Typer(no_args_is_help=True, help="Attach a cluster that is there already.")
+attach = typer.Typer(cls=AttachGroup, no_args_is_help=True, help="Attach a cluster that is there already.")
+attach.callback()(lambda: None)  # without one, or a command of its own, typer refuses the group
 app.add_typer(attach, name="attach")
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
@@ -18,18 +20,20 @@ NODE_HEADINGS = ["node", "address", "state", "since", "run"]
 
 
 @app.command("list")
-def list_compute(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
+def list_compute(
+    workspace: WorkspaceOption = None, created_by: MakerOption = None, output: FormatOption = Format.TEXT
+) -> None:
     """List compute targets with what their nodes do now."""
     service = connect()
-    found = service.listed(workspace, "assets/computes")
+    found = service.listed(workspace, "assets/computes", created_by=created_by)
     root = f"/workspaces/{quoted(service.workspace(workspace))}"
     for target in found:
         target["status"] = service.get(f"{root}/computes/{quoted(target['name'])}/status")
     if output is Format.JSON:
         print_json(found)
         return
-    rows = [[t["name"], t["body"]["type"], _size(t), _range(t), _counted(t["status"])] for t in found]
-    headings = ["compute", "type", "size", "nodes", "now"]
+    rows = [[t["name"], t["body"]["type"], _size(t), _range(t), _counted(t["status"]), maker_of(t)] for t in found]
+    headings = ["compute", "type", "size", "nodes", "now", "by"]
     print_table(headings, rows, nothing="No compute targets; 'local' is always there.")
 
 
@@ -54,7 +58,7 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
         "size": _size(target),
     }
     scale = {"nodes": _range(target), "now": _counted(status), "allocation": status["allocation_state"]}
-    print_fields({**place, **scale, "description": body.get("description") or ""})
+    print_fields({**place, **scale, "created by": maker_of(target), "description": body.get("description") or ""})
     for error in status["errors"]:
         print(f"error: {error}")
     if target["nodes"]:
@@ -73,43 +77,22 @@ def nodes(name: NameArgument, workspace: WorkspaceOption = None, output: FormatO
         print_table(NODE_HEADINGS, _node_rows(found), nothing=f"{name} has no nodes now; a run brings them.")
 
 
-@attach.command("ray")
-def attach_ray(
-    name: NameArgument,
-    address: Annotated[str, typer.Option(help="HOST:PORT of the Ray head, as `ray start --head` prints it.")],
-    cpu: Annotated[float | None, typer.Option(help="CPUs of one node of a run; otherwise 1.")] = None,
-    gpu: Annotated[int | None, typer.Option(help="GPUs of one node of a run; otherwise none.")] = None,
-    memory_gb: Annotated[
-        float | None, typer.Option(help="Memory of one node of a run, in GB; otherwise not set.")
-    ] = None,
-    min_nodes: Annotated[int, typer.Option(help="Nodes that Ray's autoscaler is asked to keep.")] = 0,
-    max_nodes: Annotated[int, typer.Option(help="Nodes that runs may have together at most.")] = 64,
-    workspace: WorkspaceOption = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Attach a Ray cluster, so that runs can be sent to it by this name.
+@app.command()
+def kinds(output: FormatOption = Format.TEXT) -> None:
+    """List the compute kinds that are installed here, and what is wrong with those that were left out."""
+    from runyard.compute.registry import ComputeKinds
 
-    Ray's Python on every node needs: pip install "runyard[ray]". Where the nodes are other machines, they must reach
-    this service: runyard serve --listen HOST:PORT --tls-cert FILE --tls-key FILE. The address is tried at once.
-
-    \b
-    Examples:
-      runyard compute attach ray trainers --address 10.0.0.5:6379 --cpu 8
-      runyard compute attach ray gpus --address 10.0.0.5:6379 --gpu 1 --memory-gb 32 --max-nodes 4
-    """
-    from azureml.core.compute import ComputeTarget, RayCompute
-    from runyard.cli.v1 import opened_workspace
-
-    with opened_workspace(workspace) as opened:
-        configuration = RayCompute.attach_configuration(
-            address, cpu=cpu, gpu=gpu, memory_gb=memory_gb, min_nodes=min_nodes, max_nodes=max_nodes
-        )
-        made = ComputeTarget.attach(opened, name, configuration)
-        status = made.get_status().serialize()
+    known = ComputeKinds()
+    rows: list[dict[str, Any]] = [
+        {"kind": name, "title": kind.title, "state": "ok", "disk": kind.disk.value, "queues_itself": kind.queues_itself}
+        for name, kind in known.load_all().items()
+    ]
+    rows += [{"kind": name, "state": "left out", "why": why} for name, why in known.left_out().items()]
     if output is Format.JSON:
-        print_json({**made.serialize(), "status": status})
-    else:
-        print(f"{made.name}: Ray at {made.address}, at most {made.scale_settings.maximum_node_count} nodes a run")
+        print_json(rows)
+        return
+    shown = [[row["kind"], row.get("title", ""), row["state"], row.get("why") or _traits(row)] for row in rows]
+    print_table(["kind", "title", "state", "about"], shown, nothing="No compute kinds: install runyard again.")
 
 
 @app.command()
@@ -158,3 +141,8 @@ def _counted(status: dict[str, Any]) -> str:
 
 def _node_rows(found: list[dict[str, Any]]) -> list[list[str]]:
     return [[n["name"], n["address"], n["state"], local_time(n.get("since")), n.get("run_id") or ""] for n in found]
+
+
+def _traits(kind: dict[str, Any]) -> str:
+    files = {"service": "this machine", "shared": "nodes share a file system", "own": "nodes have disks of their own"}
+    return ", ".join([files[kind["disk"]], *(["has a queue of its own"] if kind["queues_itself"] else [])])

@@ -29,6 +29,10 @@ WorkspaceOption = Annotated[
     str | None,
     typer.Option("--workspace", "-w", help="Else the one of the nearest config.json, else the local default."),
 ]
+MakerOption = Annotated[
+    str | None,
+    typer.Option("--created-by", metavar="WHO", help="Only what `owner` or `run:ID` has made."),
+]
 
 
 def home() -> Path:
@@ -193,10 +197,12 @@ class Service:
         return not workspace and self.workspace(workspace) == DEFAULT_WORKSPACE
 
     def listed(self, workspace: str | None, kind: str, **query: Any) -> list[dict[str, Any]]:
-        """What a workspace has of a kind. The local default one has nothing before the SDK first used it."""
+        """What a workspace has of a kind; what of the query is None is not asked. The local default workspace has
+        nothing before the SDK first used it."""
         name = self.workspace(workspace)
         try:
-            answer = self.get(f"/workspaces/{quoted(name)}/{kind}", **query)
+            asked = {key: value for key, value in query.items() if value is not None}
+            answer = self.get(f"/workspaces/{quoted(name)}/{kind}", **asked)
         except NotFound:
             if not self._may_be_missing(workspace):
                 raise

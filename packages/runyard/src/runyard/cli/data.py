@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, WorkspaceOption, connect, home, quoted
+from runyard.cli.connection import MakerOption, Service, WorkspaceOption, connect, home, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import (
     Format,
@@ -21,7 +21,7 @@ from runyard.cli.output import (
     print_json_line,
     print_table,
 )
-from runyard.cli.wording import local_time, size_in_words
+from runyard.cli.wording import local_time, maker_of, size_in_words
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name
 
@@ -40,16 +40,20 @@ VersionOption = Annotated[int | None, typer.Option("--version", "-v", min=1, hel
 def list_datasets(
     workspace: WorkspaceOption = None,
     name: Annotated[str | None, typer.Option(help="Every version of this dataset.")] = None,
+    created_by: MakerOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List datasets; with --name all versions of one."""
     query: dict[str, Any] = {"name": name} if name else {"latest": 1}
-    found = connect().listed(workspace, "assets/datasets", **query)
+    found = connect().listed(workspace, "assets/datasets", created_by=created_by, **query)
     if output is Format.JSON:
         print_json(found)
         return
-    rows = [[d["name"], str(d["version"]), d["body"]["type"], *_pinned(d), local_time(d["created_at"])] for d in found]
-    print_table(["dataset", "version", "type", "files", "size", "created"], rows, nothing="No datasets.")
+    rows = [
+        [d["name"], str(d["version"]), d["body"]["type"], *_pinned(d), local_time(d["created_at"]), maker_of(d)]
+        for d in found
+    ]
+    print_table(["dataset", "version", "type", "files", "size", "created", "by"], rows, nothing="No datasets.")
 
 
 @app.command()
@@ -74,7 +78,8 @@ def show(
     tags = ", ".join(f"{key}={value}" for key, value in dataset["tags"].items())
     fields = {"dataset": dataset["name"], "version": str(dataset["version"]), "id": dataset["id"]}
     described = {"type": dataset["body"]["type"], "description": dataset["body"].get("description") or "", "tags": tags}
-    print_fields({**fields, **described, "files": files, "size": size, "created": local_time(dataset["created_at"])})
+    made = {"created": local_time(dataset["created_at"]), "created by": maker_of(dataset)}
+    print_fields({**fields, **described, "files": files, "size": size, **made})
     for change in resolved["changes"]:
         print(f"warning: {change}")
     _print_sections(dataset, resolved["files"], lineage)

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import WorkspaceOption, connect, quoted
+from runyard.cli.connection import MakerOption, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_json, print_table
+from runyard.cli.wording import maker_of
 from runyard_sdk.errors import AlreadyExists
 
 app = typer.Typer(no_args_is_help=True, help="Datastores: the places a workspace's data lies in.")
@@ -25,14 +26,19 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @app.command("list")
-def list_datastores(workspace: WorkspaceOption = None, output: FormatOption = Format.TEXT) -> None:
+def list_datastores(
+    workspace: WorkspaceOption = None, created_by: MakerOption = None, output: FormatOption = Format.TEXT
+) -> None:
     """List the datastores of a workspace."""
-    found = connect().listed(workspace, "assets/datastores", latest=1)
+    found = connect().listed(workspace, "assets/datastores", latest=1, created_by=created_by)
     if output is Format.JSON:
         print_json(found)
         return
-    rows = [[d["name"], d["body"]["kind"], _place(d), "default" if d["body"].get("is_default") else ""] for d in found]
-    print_table(["datastore", "kind", "where", ""], rows, nothing="No datastores.")
+    rows = [
+        [d["name"], d["body"]["kind"], _place(d), maker_of(d), "default" if d["body"].get("is_default") else ""]
+        for d in found
+    ]
+    print_table(["datastore", "kind", "where", "by", ""], rows, nothing="No datastores.")
 
 
 @app.command()
@@ -45,9 +51,8 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
         return
     body = datastore["body"]
     settings = {key: str(value) for key, value in (body.get("settings") or {}).items() if value}
-    print_fields(
-        {"datastore": datastore["name"], "kind": body["kind"], **settings, "credentials": body["credential_type"]}
-    )
+    made = {"credentials": body["credential_type"], "created by": maker_of(datastore)}
+    print_fields({"datastore": datastore["name"], "kind": body["kind"], **settings, **made})
 
 
 @app.command()

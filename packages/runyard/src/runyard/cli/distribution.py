@@ -1,13 +1,18 @@
 """What this machine offers to runs on several nodes. Single-node runs miss none of it."""
 
 import os
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from runyard.cli.machine import Finding, Level, find_programs, first_line, output_of
+from runyard.cli.machine import find_programs, first_line, output_of
+from runyard.model.findings import Finding, Level
+
+if TYPE_CHECKING:
+    from runyard.compute.registry import AnyKind
 
 
 def examine_distribution() -> list[Finding]:
-    return [_open_mpi(), _horovod_compilers(), _network(), _stack_dumps(), _ray()]
+    return [_open_mpi(), _horovod_compilers(), _network(), _stack_dumps(), *_compute_kinds()]
 
 
 def _open_mpi() -> Finding:
@@ -49,8 +54,19 @@ def _stack_dumps() -> Finding:
     return Finding("stack dumps", Level.OK, first_line([program, "--version"]))
 
 
-def _ray() -> Finding:
+def _compute_kinds() -> list[Finding]:
+    from runyard.compute.registry import ComputeKinds
+
+    kinds = ComputeKinds()
+    found = [finding for kind in kinds.load_all().values() for finding in _findings_of(kind)]
+    remedy = "Repair or remove the package that brings it: `runyard compute kinds` lists all."
+    left_out = [Finding(f"compute {name}", Level.LACKS, why, remedy) for name, why in kinds.left_out().items()]
+    return [*found, *left_out]
+
+
+def _findings_of(kind: "AnyKind") -> Sequence[Finding]:
     try:
-        return Finding("Ray", Level.OK, f"ray {version('ray')}")
-    except PackageNotFoundError:
-        return Finding("Ray", Level.LACKS, "not installed", "To run on Ray clusters: pip install 'runyard[ray]'")
+        return kind.findings()
+    except Exception as error:  # a plug-in must not keep doctor from telling the rest
+        found = f"cannot say what it finds here: {type(error).__name__}: {error}"
+        return [Finding(f"compute {kind.name}", Level.LACKS, found, "Repair or remove the package that brings it.")]

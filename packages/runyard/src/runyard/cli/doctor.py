@@ -6,8 +6,9 @@ from runyard.cli.connection import home
 from runyard.cli.distribution import examine_distribution
 from runyard.cli.environments.examination import examine_environments
 from runyard.cli.exits import Exit
-from runyard.cli.machine import Finding, Level, examine
+from runyard.cli.machine import examine
 from runyard.cli.output import Format, FormatOption, print_json, print_table
+from runyard.model.findings import Finding, Level
 
 
 def doctor(output: FormatOption = Format.TEXT) -> None:

@@ -6,29 +6,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from runyard.cli.wording import size_in_words
+from runyard.model.findings import Finding, Level
 
 LITTLE_DISK_BYTES = 5_000_000_000
-
-
-class Level(StrEnum):
-    OK = "ok"
-    LACKS = "missing"
-    BROKEN = "broken"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One part of the machine. `remedy` says what to do about a part that is missing or broken."""
-
-    part: str
-    level: Level
-    found: str
-    remedy: str = ""
 
 
 def examine(home: Path) -> list[Finding]:

@@ -54,12 +54,23 @@ def logs(
     for line in there:
         _print(line, output)
     if not there and not follow:
-        print(f"No log line of {home()} matches.", file=sys.stderr)
+        _say_none(run)
     while follow:
         for line in chosen((line for tail in tails for line in tail.fresh()), level=level, run=run):
             _print(line, output)
         sys.stdout.flush()
         time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _say_none(run: str | None) -> None:
+    if run is None:
+        print(f"No log line of {home()} matches.", file=sys.stderr)
+        return
+    raise Refusal(
+        f"No log line of {home()} matches for run {run!r}.",
+        hint="`runyard runs list` shows the runs; the log of a run's script is `runyard runs logs RUN`.",
+        exit_code=Exit.NOT_FOUND,
+    )
 
 
 def _print(line: dict[str, Any], output: Format) -> None:

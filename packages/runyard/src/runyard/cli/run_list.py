@@ -15,6 +15,8 @@ from runyard.cli.wording import duration_of, local_time, names_in_words, value_i
 from runyard.model.runs import RunStatus
 
 _RUNS_ASKED_FOR_METRICS = 100
+_OWNER = "owner"
+"""Who creates most runs: where it has created all of them, there is no column for that."""
 _Run = dict[str, Any]
 
 
@@ -23,6 +25,7 @@ def list_runs(
     experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.", case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
+    created_by: Annotated[str | None, typer.Option(help="Only those that `owner` or `run:ID` has submitted.")] = None,
     by_metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Best value of this metric first, in a column.")
     ] = None,
@@ -49,8 +52,9 @@ def list_runs(
     if above is not None and by_metric is None:
         raise Refusal("--above needs --by-metric NAME.", exit_code=Exit.USAGE)
     metrics = list(dict.fromkeys([*([by_metric] if by_metric else []), *(show_metric or [])]))
-    query = {"experiment": experiment, "status": status, "tag": tag, "order_by_metric": by_metric, "above": above}
-    query |= {"ascending": ascending, "children": children, "metrics": bool(metrics)}
+    query: dict[str, Any] = {"experiment": experiment, "status": status, "tag": tag, "created_by": created_by}
+    query |= {"order_by_metric": by_metric, "above": above, "ascending": ascending}
+    query |= {"children": children, "metrics": bool(metrics)}
     service = connect()
     runs, has_more = service.runs(workspace, limit, **query)
     if not runs:
@@ -62,8 +66,11 @@ def list_runs(
     if output is Format.JSON:
         print_json(runs)
     else:
-        headings = ["run", "experiment", "status", "created", "duration", *(name for _, name in columns)]
-        print_table(headings, [_row(run, columns) for run in runs], nothing="No runs.")
+        shows_creator = any(run.get("created_by") not in (None, "", _OWNER) for run in runs)
+        headings = ["run", "experiment", "status", "created", "duration", *(["created by"] if shows_creator else [])]
+        headings += [name for _, name in columns]
+        rows = [_row(run, columns, shows_creator=shows_creator) for run in runs]
+        print_table(headings, rows, nothing="No runs.")
     if has_more:
         print(f"There are more runs: the list ends after {limit}, -n N sets how many.", file=sys.stderr)
 
@@ -91,8 +98,9 @@ def _columns(runs: Sequence[_Run], wanted: Mapping[str, Sequence[str]]) -> list[
     return [(kind, name) for kind, names in wanted.items() for name in names]
 
 
-def _row(run: _Run, columns: Iterable[tuple[str, str]]) -> list[str]:
+def _row(run: _Run, columns: Iterable[tuple[str, str]], *, shows_creator: bool) -> list[str]:
     shown = [run["id"], run["experiment"], run["status"], local_time(run["created_at"]), duration_of(run)]
+    shown += [run["created_by"] or "-"] if shows_creator else []
     return shown + [value_in_words((run.get(f"{kind}s") or {}).get(name)) for kind, name in columns]
 
 

@@ -72,7 +72,7 @@ def take_in(
 
 def _verified(file: Path, progress: Progress) -> dict[str, Any]:
     """The head of an archive that was found whole. Raises InvalidArgument."""
-    from runyard.services.moving.archive import HEAD, ArchiveReader
+    from runyard.runs.transfer.archive import HEAD, ArchiveReader
 
     head: dict[str, Any] = {}
     with file.open("rb") as opened:

@@ -9,7 +9,6 @@ from runyard.cli.connection import connect, quoted
 from runyard.cli.exits import exit_as, going_on
 from runyard.cli.output import Format, FormatOption, print_json
 from runyard.cli.run_logs import print_followed
-from runyard.model.sweeps import SWEEP_TYPE
 
 
 def rerun(
@@ -33,8 +32,7 @@ def rerun(
 
     service = connect()
     before = service.get(f"/runs/{quoted(run)}")
-    is_sweep = before["type"] == SWEEP_TYPE
-    new = f"HD_{uuid4()}" if is_sweep else new_run_id(experiment or before["experiment"])
+    new = f"HD_{uuid4()}" if before.get("kind") == "sweep" else new_run_id(experiment or before["experiment"])
     asked = {"run_id": new, "experiment": experiment, "display_name": name}
     record = service.post_again(f"/runs/{quoted(run)}/rerun", asked)
     if follow:

@@ -28,7 +28,7 @@ from runyard.cli.wording import (
     value_in_words,
 )
 from runyard.model.runs import RunStatus
-from runyard.model.sweeps import SWEEP_TYPE, VALUES_TAG
+from runyard.model.sweeps import VALUES_TAG
 
 app = typer.Typer(no_args_is_help=True, help="Runs: list them, look into one, follow it, stop it.")
 app.command("list")(list_runs)
@@ -108,7 +108,12 @@ def delete(
 
 def _print_run(run: dict[str, Any]) -> None:
     names = {"run": run["id"], "experiment": run["experiment"], "status": run["status"], "waits for": run["message"]}
-    times = {"created": local_time(run["created_at"]), "duration": duration_of(run), "target": run["target"]}
+    times = {
+        "created": local_time(run["created_at"]),
+        "created by": run.get("created_by", ""),
+        "duration": duration_of(run),
+        "target": run["target"],
+    }
     tags = {"tags": ", ".join(f"{name}={value}" for name, value in run["tags"].items())}
     print_fields(
         {
@@ -137,7 +142,7 @@ def _print_way_to_sweep(run: dict[str, Any]) -> None:
     """Of a sweep and of a child of one: the command that shows it whole."""
     parent = run.get("parent_id") or ""
     is_child = VALUES_TAG in run["tags"] and run["id"].startswith(f"{parent}_")
-    if run["type"] == SWEEP_TYPE:
+    if run.get("kind") == "sweep":
         print(f"A sweep: `runyard sweeps show {run['id']}` shows its children and the best of them.")
     elif parent and is_child:
         print(f"A child of a sweep: `runyard sweeps show {parent}` shows all of them.")
@@ -161,11 +166,12 @@ def _rank_row(rank: str, role: str, node: dict[str, Any], exited: str) -> list[s
 
 def _print_data(run: dict[str, Any]) -> None:
     """The datasets that it read and wrote, and its places on datastores."""
+    from runyard.core.definitions.run import RunDefinition
     from runyard.planning.data import data_references
 
     rows = [["input", one["input_name"], _dataset(one), one["mode"]] for one in run.get("inputs") or ()]
     rows += [["output", one["output_name"], _dataset(one), ""] for one in run.get("outputs") or ()]
-    for one in data_references(run.get("definition") or {}):
+    for one in data_references(RunDefinition(run.get("definition") or {})):
         rows.append(["reference", one.name, f"{one.datastore}: {one.path or '/'}", one.mode.capitalize()])
     if rows:
         print_heading("data")

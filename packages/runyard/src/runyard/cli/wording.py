@@ -32,6 +32,11 @@ def duration_of(run: Mapping[str, Any]) -> str:
     return seconds_in_words(max(0.0, (end - begun).total_seconds()))
 
 
+def maker_of(asset: Mapping[str, Any]) -> str:
+    """ "owner", "run:ID" or "service"; empty where a service does not tell."""
+    return str(asset.get("created_by") or "")
+
+
 def moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 

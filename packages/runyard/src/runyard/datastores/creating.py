@@ -13,7 +13,6 @@ from runyard.datastores.objects.places import Place, place_of
 from runyard.errors import AccessDenied, DataFailed, InvalidArgument, NotYet
 from runyard.model.data import NetworkRules, StoreAccess
 from runyard.web.addresses import parse_address
-from runyard.web.client import Client
 from runyard.web.troubles import Broken
 
 _SIGNATURE_HOLDS = timedelta(hours=1)
@@ -37,10 +36,12 @@ def create_root(access: StoreAccess, rules: NetworkRules) -> None:
 def _create_container(place: Place, access: StoreAccess, rules: NetworkRules) -> None:
     query = f"restype=container&{_signature(access)}"
     address = parse_address(f"{place.endpoint}/{quote(place.container, safe='')}?{query}")
+    from runyard.web.client import Client  # it imports httpcore
+
     client = Client(rules)
 
     def put() -> int:
-        with client.ask("PUT", address, "Content-Length: 0\r\n") as answer:
+        with client.ask("PUT", address, [("Content-Length", "0")]) as answer:
             if answer.head.status >= 500:
                 raise Broken(f"it answers {answer.head.status}")
             return answer.head.status

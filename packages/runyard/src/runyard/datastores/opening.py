@@ -14,7 +14,7 @@ def open_store(access: StoreAccess, rules: NetworkRules) -> DataStore:
     if access.kind == "folder":
         return FolderStore(Path(access.root))
     if access.kind == "web":
-        from runyard.web import WebStore
+        from runyard.web.store import WebStore
 
         return WebStore(rules, access.root)
     if access.kind in OBJECT_KINDS:

@@ -48,12 +48,12 @@ def locked(path: Path, on_wait: Callable[[], None] | None = None) -> Iterator[in
 
 
 @contextmanager
-def shared(path: Path) -> Iterator[None]:
-    """Hold the file's lock together with any number of others."""
+def shared(path: Path) -> Iterator[int]:
+    """Hold the file's lock together with any number of others, and yield its descriptor."""
     fd = _opened(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
-        yield
+        yield fd
     finally:
         os.close(fd)
 

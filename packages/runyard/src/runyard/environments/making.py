@@ -64,10 +64,13 @@ class Environments:
         return ImageFolder(self._root, built.key).details() if built.image else None
 
     @contextmanager
-    def hold(self, built: BuiltEnvironment) -> Iterator[None]:
-        """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
-        with self._virtual.hold(built):
-            yield
+    def hold(self, built: BuiltEnvironment) -> Iterator[int | None]:
+        """Keep an environment from being pruned. EnvironmentFailed if that has happened already.
+
+        Yields the descriptor that holds it, if it needs one: whoever inherits that holds the environment too.
+        """
+        with self._virtual.hold(built) as descriptor:
+            yield descriptor
 
     def _settings(self) -> PackageSettings:
         self._asked = self._provisions()

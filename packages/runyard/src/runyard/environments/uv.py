@@ -85,13 +85,13 @@ class UvEnvironments:
         return EnvironmentLock(facts.python_minor, facts.whole_lock, wheels)
 
     @contextmanager
-    def hold(self, built: BuiltEnvironment) -> Iterator[None]:
-        """Keep an environment from being pruned. EnvironmentFailed if that has happened already."""
+    def hold(self, built: BuiltEnvironment) -> Iterator[int | None]:
+        """Keep an environment from being pruned. EnvironmentFailed if that has happened already. As `Environments`."""
         if not built.key:
-            yield
+            yield None
             return
         folder = EnvironmentFolder(self._root, built.key)
-        with shared(folder.use_lock):
+        with shared(folder.use_lock) as descriptor:
             if not folder.ready.exists():
                 raise EnvironmentFailed(
                     f"Environment {built.key} was removed meanwhile.",
@@ -99,7 +99,7 @@ class UvEnvironments:
                     cause=Cause.UNKNOWN,
                     said="",
                 )
-            yield
+            yield descriptor
 
     def _folder(self, spec: EnvironmentSpec) -> EnvironmentFolder:
         return EnvironmentFolder(self._root, key_of(spec))

@@ -4,11 +4,11 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+from runyard.core.definitions.fields import JsonObject
 from runyard.figures.counts import RequestCounts, RunCounts
 from runyard.figures.readiness import Readiness
 from runyard.figures.reading import Reading
@@ -16,7 +16,7 @@ from runyard.model.runs import RunStatus
 from runyard.stores.database import Database
 from runyard.stores.tallies import Tally, ping, size_bytes, statuses_of, tally
 
-GatewayFigures = Callable[[], Sequence[Mapping[str, Any]] | None]
+GatewayFigures = Callable[[], Sequence[JsonObject] | None]
 """Of each web service; None while the gateway does not answer. Empty where there is none to answer for."""
 _KEEP_SECONDS, _LONGEST_SECONDS = 2.0, 3.0
 _ENDED_AT_ONCE = 2000
@@ -54,7 +54,7 @@ class Figures:
     def database_bytes(self) -> int:
         return self._size.get(_LONGEST_SECONDS)
 
-    def web_services(self) -> Sequence[Mapping[str, Any]] | None:
+    def web_services(self) -> Sequence[JsonObject] | None:
         return self._gateway.get(_LONGEST_SECONDS)
 
     def disk_bytes(self) -> tuple[int, int]:

@@ -1,15 +1,15 @@
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from inspect import iscoroutinefunction
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, params
-from fastapi.routing import APIRoute
+from fastapi import Depends, FastAPI, params
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.errors import InvalidArgument, RunyardError, Unauthorized
 from runyard.figures.counts import OTHER, RequestCounts
-from runyard.http import failures
+from runyard.http import failures, openapi
 from runyard.http.access_log import NO_ROUTE, AccessLog, Answered, RequestIds
 from runyard.http.auth import identify
 from runyard.http.context import Services
@@ -25,9 +25,9 @@ from runyard.http.routes import (
     datastore_files,
     datastores,
     endpoint_versions,
-    environments,
     figures,
     history,
+    model_lineage,
     moving,
     package_settings,
     packaging,
@@ -39,6 +39,7 @@ from runyard.http.routes import (
     web_services,
     workspaces,
 )
+from runyard.http.routing import Routes, read_bodies
 from runyard.listen_settings import is_named
 from runyard.process_logs.setup import open_log
 from runyard.settings import Settings
@@ -47,36 +48,31 @@ from runyard.version import API, VERSION, WIRE
 PREFIX = f"/api/v{WIRE}"
 _HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,255})|\[(?P<address>[0-9A-Fa-f:.]{2,64})\])(?::[0-9]{1,5})?")
 # Routes are tried in turn: first those that every run asks many times.
-ROUTERS = (
-    attempts.reports,
-    attempts.router,
-    history.router,
-    runs.router,
-    runs.listing,
-    sweeps.router,
-    service.router,
-    service.owners,
-    workspaces.router,
-    workspaces.one,
-    blobs.router,
-    datasets.router,
-    datastore_files.router,
-    datastore_files.many,
-    datastores.router,
-    assets.router,
-    web_services.router,
-    endpoint_versions.router,
-    web_services.lineage,
-    packaging.router,
-    secrets.router,
-    environments.router,
-    builds.router,
-    package_settings.router,
-    moving.router,
+ROUTERS: Sequence[Routes] = (
+    attempts.routes,
+    history.routes,
+    runs.routes,
+    sweeps.routes,
+    service.routes,
+    workspaces.routes,
+    blobs.routes,
+    datasets.routes,
+    datastore_files.routes,
+    datastores.routes,
+    assets.routes,
+    web_services.routes,
+    endpoint_versions.routes,
+    model_lineage.routes,
+    packaging.routes,
+    secrets.routes,
+    builds.routes,
+    package_settings.routes,
+    moving.routes,
 )
+AT_ROOT: Sequence[Routes] = (page.routes, figures.routes)
 _DATA_REQUESTS = Places(at_once=64, of_a_run=32)
 """Requests that go to datastores and web addresses, which may be silent for long."""
-_OF_DATA = (datasets.router, datastore_files.router, datastore_files.many, datastores.router)
+_OF_DATA = (datasets.routes, datastore_files.routes, datastores.routes)
 # Bodies hold secrets and users' code: no tracer that happens to be installed gets to see them.
 NO_TELEMETRY: Any = {
     "tracing": False,
@@ -98,13 +94,13 @@ def build_app(
     app.state.settings = settings
     app.state.shares_files = shares_files
     app.state.stop = stop
+    app.state.openapi = cache(lambda: openapi.text(ROUTERS, PREFIX, AT_ROOT))
     address = settings.public_url or base_url
-    app.state.run_wire = RunWire(services, address, with_keys=True)
-    app.state.run_wire_without_keys = RunWire(services, address, with_keys=False)
+    app.state.run_wire = RunWire(services, address)
     for router in ROUTERS:
         _add_routes(app, router, PREFIX, Depends(identify))
-    _add_routes(app, page.router)
-    _add_routes(app, figures.router)
+    for router in AT_ROOT:
+        _add_routes(app, router)
     failures.install(app)
     app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
     app.add_middleware(ForwardedRequests, proxies=settings.trusted_proxies)
@@ -125,16 +121,16 @@ def _noting(access_log: AccessLog, counts: RequestCounts) -> Callable[[Answered]
     return note
 
 
-def _add_routes(app: FastAPI, router: APIRouter, prefix: str = "", *first: params.Depends) -> None:
-    """Include the router's routes one by one: a router that is included whole is a price on every request."""
-    for route in router.routes:
-        assert isinstance(route, APIRoute)
-        waits = router in _OF_DATA and not iscoroutinefunction(route.endpoint)
+def _add_routes(app: FastAPI, routes: Routes, prefix: str = "", *first: params.Depends) -> None:
+    """Add routes one by one: a router that is included whole is a price on every request."""
+    for declared in routes.all:
+        read_bodies(declared.endpoint)
+        waits = routes in _OF_DATA and not iscoroutinefunction(declared.endpoint)
         app.router.add_api_route(
-            prefix + route.path,
-            in_places(_DATA_REQUESTS, route.endpoint) if waits else route.endpoint,
-            methods=list(route.methods or ()),
-            dependencies=[*first, *route.dependencies],
+            prefix + declared.path,
+            in_places(_DATA_REQUESTS, declared.endpoint) if waits else declared.endpoint,
+            methods=[declared.method],
+            dependencies=[*first, *declared.dependencies],
             response_model=None,
         )
 

@@ -1,13 +1,15 @@
 """Request bodies: bounded when they are taken into memory, in pieces when they are not."""
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
 import orjson
 from anyio import from_thread
 from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from runyard.errors import InvalidArgument, TooLarge, TooSlow
@@ -26,7 +28,10 @@ PATIENCE_WHEN_WANTED_SECONDS = 5.0
 """How long a silent one keeps its place while others wait for one."""
 DEEPEST = 254
 """How deep orjson writes."""
+MOST_NAMED = 20
+"""Fields that a refusal lists."""
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 
 async def raw_body(request: Request) -> bytes:
@@ -40,16 +45,78 @@ async def raw_body(request: Request) -> bytes:
     return b"".join(pieces)
 
 
+def reader_of(model: type[M]) -> Callable[[Request], Awaitable[M]]:
+    """A dependency: the body as that model. InvalidArgument names the field that is not as it must be."""
+
+    async def read(request: Request) -> M:
+        given = await json_body(request)
+        try:
+            return model.model_validate(given)
+        except ValidationError as problem:
+            raise not_as_expected(problem.errors(include_url=False)) from None
+
+    return read
+
+
+def not_as_expected(problems: Sequence[Any]) -> InvalidArgument:
+    """From what pydantic found: the path of the first field in words, and all paths as a fact."""
+    said = [(".".join(str(part) for part in one["loc"]), _in_words(one)) for one in problems[:MOST_NAMED]]
+    where, why = said[0]
+    return InvalidArgument(
+        f"{where}: {why}." if where else f"{why}.", fields=[{"path": path, "problem": why} for path, why in said]
+    )
+
+
+_WORDS = {
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+}
+"""What pydantic says in the words of Python, in those of JSON."""
+
+
+def _in_words(problem: Any) -> str:
+    if problem["type"] == "missing":
+        return "is missing"
+    said = problem["msg"].removeprefix("Value error, ").rstrip(".").replace("Input should be", "must be")
+    text = _WORDS.get(problem["type"], said)
+    shown = ascii(problem.get("input"))
+    return f"{text}, got {shown if len(shown) <= 80 else shown[:77] + '...'}"
+
+
 async def json_body(request: Request) -> dict[str, Any]:
     data = await raw_body(request)
     try:
         body = orjson.loads(data) if data else {}
     except orjson.JSONDecodeError as problem:
-        raise InvalidArgument(f"The body is not JSON: {problem}.") from None
+        raise _not_json(data, problem) from None
     _refuse_deep(data, body)
     if not isinstance(body, dict):
         raise InvalidArgument("The body must be a JSON object.")
     return body
+
+
+def _not_json(data: bytes, problem: orjson.JSONDecodeError) -> InvalidArgument:
+    """Of a number that is too large for everything, its path: it is JSON, and somebody gave it for a field."""
+    try:
+        where = _path_of_huge_number(json.loads(data))
+    except (ValueError, RecursionError):
+        where = None
+    if where is None:
+        return InvalidArgument(f"The body is not JSON: {problem}.")
+    why = "must be a number below 1e308"
+    return InvalidArgument(f"{where}: {why}.", fields=[{"path": where, "problem": why}])
+
+
+def _path_of_huge_number(value: Any, path: tuple[str, ...] = ()) -> str | None:
+    if isinstance(value, int) and abs(value) >= 10**308:
+        return ".".join(path)
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((found for name, one in inner if (found := _path_of_huge_number(one, (*path, str(name))))), None)
 
 
 async def body_pieces(request: Request) -> Iterator[bytes]:
@@ -133,6 +200,5 @@ def _refuse_deep(data: bytes, body: Any) -> None:
         raise InvalidArgument(f"The body is nested more than {DEEPEST} deep.", hint="Send it flatter.") from None
 
 
-JsonBody = Annotated[dict[str, Any], Depends(json_body)]
 RawBody = Annotated[bytes, Depends(raw_body)]
 BodyPieces = Annotated[Iterator[bytes], Depends(body_pieces)]

@@ -3,46 +3,46 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from runyard.core.principal import Principal
 from runyard.figures.figures import Figures
-from runyard.ports.blobs import LogStore
-from runyard.ports.controller import RunMover
 from runyard.ports.stores import RunStore
+from runyard.runs.attempt_fence import AttemptFence
+from runyard.runs.history.files import Blobs, RunFiles
+from runyard.runs.history.following import Followers
+from runyard.runs.history.journals import Journals
+from runyard.runs.history.logs import Logs
+from runyard.runs.history.metrics import Metrics
+from runyard.runs.history.notifier import Notifier
+from runyard.runs.history.ranks import Ranks
+from runyard.runs.kinds.build import Builds
+from runyard.runs.kinds.registry import RunKinds
+from runyard.runs.kinds.sweep.views import SweepListing, SweepViews
+from runyard.runs.overview import Overviews
+from runyard.runs.reruns import Reruns
+from runyard.runs.runs import Runs
+from runyard.runs.scheduling.controller import Controller
+from runyard.runs.snapshots import Snapshots
+from runyard.runs.submission import Submissions
+from runyard.runs.transfer.exporting import RunExports
+from runyard.runs.transfer.importing import RunImports
+from runyard.services.access import Access
 from runyard.services.assets import Assets
-from runyard.services.attempt_fence import AttemptFence
 from runyard.services.attempt_packages import AttemptPackages
-from runyard.services.builds import Builds
 from runyard.services.built_environments import BuiltEnvironments
-from runyard.services.callers_blobs import CallersBlobs
 from runyard.services.computes import Computes
 from runyard.services.data.attempt_data import AttemptData
 from runyard.services.data.datasets import Datasets
 from runyard.services.data.datastores import Datastores
 from runyard.services.data.lineage import Lineage
-from runyard.services.data.node_reach import NodeReach
 from runyard.services.data.outputs import Outputs
 from runyard.services.data.store_files import StoreFiles
 from runyard.services.environment_labels import EnvironmentLabels
 from runyard.services.environments import Environments
-from runyard.services.files import Blobs, RunFiles
-from runyard.services.journals import Journals
-from runyard.services.logs import Logs
-from runyard.services.metrics import Metrics
 from runyard.services.model_work.packaging import Packages
 from runyard.services.model_work.profiling import Profiles
-from runyard.services.moving.exporting import RunExports
-from runyard.services.moving.importing import RunImports
-from runyard.services.notifier import Notifier
-from runyard.services.overview import Overviews
 from runyard.services.package_settings import WorkspacePackages
-from runyard.services.ranks import Ranks
-from runyard.services.reruns import Reruns
-from runyard.services.runs import Runs
 from runyard.services.secrets import Secrets
-from runyard.services.snapshots import Snapshots
-from runyard.services.submission import Submissions
-from runyard.services.sweeps.listing import SweepListing
-from runyard.services.sweeps.view import SweepViews
-from runyard.services.tokens import Caller, Tokens
+from runyard.services.tokens import Tokens
 from runyard.services.upkeep import Upkeep
 from runyard.services.web_services.endpoints import Endpoints
 from runyard.services.web_services.keeping import ServiceKeeper
@@ -66,9 +66,9 @@ class Services:
     journals: Journals
     metrics: Metrics
     logs: Logs
+    followers: Followers
     files: RunFiles
     blobs: Blobs
-    callers_blobs: CallersBlobs
     snapshots: Snapshots
     assets: Assets
     computes: Computes
@@ -98,13 +98,13 @@ class Services:
     run_imports: RunImports
     upkeep: Upkeep
     overviews: Overviews
-    mover: RunMover
+    controller: Controller
+    kinds: RunKinds
     tokens: Tokens
     fence: AttemptFence
-    node_reach: NodeReach
+    access: Access
     notifier: Notifier
     run_store: RunStore
-    log_store: LogStore
     figures: Figures
 
 
@@ -113,10 +113,10 @@ async def services_of(request: Request) -> Services:
     return services
 
 
-async def caller_of(request: Request) -> Caller:
-    caller: Caller = request.state.caller
+async def caller_of(request: Request) -> Principal:
+    caller: Principal = request.state.caller
     return caller
 
 
 Use = Annotated[Services, Depends(services_of)]
-Who = Annotated[Caller, Depends(caller_of)]
+Who = Annotated[Principal, Depends(caller_of)]

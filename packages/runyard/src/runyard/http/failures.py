@@ -5,12 +5,15 @@ import logging
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DatabaseError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from runyard.errors import InvalidArgument, NotFound, RunyardError, StorageFull, to_wire
 from runyard.http.answers import Json
+from runyard.http.bodies import not_as_expected
+from runyard.stores.salvage import is_damage
 from runyard.version import API, VERSION
 
 log = logging.getLogger("runyard.http")
@@ -32,6 +35,9 @@ def answer(error: RunyardError) -> Response:
 def unexpected(method: str, error: Exception) -> Response:
     """Writes it to the log, which may name files, and tells the client its kind alone."""
     log.error("%s failed", method, exc_info=error)
+    if isinstance(error, DatabaseError) and is_damage(error):
+        hint = "Run `runyard check` on its machine: it names what is damaged, and --repair saves what can be read."
+        return answer(RunyardError("The service's database is damaged where this request reads it.", hint=hint))
     kind = type(error).__name__
     return answer(
         RunyardError(f"The service failed at this request: {kind}.", hint="`runyard logs` on its machine tells more.")
@@ -45,9 +51,7 @@ async def _ours(request: Request, error: Exception) -> Response:
 
 async def _not_valid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = str(first.get("loc", ("", "request"))[-1])
-    return answer(InvalidArgument(f"{where}: {first.get('msg', 'not valid')}, got {ascii(first.get('input'))[:80]}."))
+    return answer(not_as_expected([{**one, "loc": one["loc"][1:]} for one in error.errors()]))
 
 
 async def _from_routing(request: Request, error: Exception) -> Response:

@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
 
+from runyard.core.principal import Principal, Role
 from runyard.http.context import Who
-from runyard.services.tokens import Caller, Role
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Places:
         self._of_runs: CapacityLimiter | None = None
         self._by_run: WeakValueDictionary[str, Slots] = WeakValueDictionary()
 
-    def of(self, caller: Caller) -> Slots:
+    def of(self, caller: Principal) -> Slots:
         """To be called in the event loop."""
         if caller.role is Role.OWNER:
             self._owners = self._owners or Slots(CapacityLimiter(self._at_once), self._at_once)
@@ -57,7 +57,7 @@ def in_places(places: Places, endpoint: Callable[..., Response]) -> Callable[...
     known = inspect.signature(endpoint)
 
     @wraps(endpoint)
-    async def answered(who_asks: Caller, **given: Any) -> Response:
+    async def answered(who_asks: Principal, **given: Any) -> Response:
         return await places.of(who_asks).run(partial(endpoint, **given))
 
     caller = inspect.Parameter("who_asks", inspect.Parameter.KEYWORD_ONLY, annotation=Who)

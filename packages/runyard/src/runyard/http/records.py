@@ -1,73 +1,172 @@
 """Runs and assets as the wire shows them."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NotRequired
 from urllib.parse import quote
 
+from typing_extensions import TypedDict
+
+from runyard.core.principal import Principal, Role
 from runyard.http.context import Services
 from runyard.model.assets import Asset, AssetKind
-from runyard.model.runs import RunRecord
+from runyard.model.runs import RunRecord, RunStatus
+from runyard.runs.history.phases import Phase
 from runyard.services.built_environments import KEY_TAG
+from runyard.services.data.lineage import InputShown, OutputShown
 from runyard.services.environment_labels import LABEL_TAG, labels_of
 
-_NOT_IN_LISTINGS = ("sequence", "definition", "environment_lock")
+
+# Dictionaries, and not dataclasses as other answers are: a listing makes up to a thousand of them.
+class ListedRun(TypedDict):
+    id: str
+    workspace: str
+    experiment: str
+    number: int
+    status: RunStatus
+    created_at: datetime
+    created_by: str
+    """"owner", "run:ID" of the run whose script submitted it, or "service"; empty where it was not recorded."""
+    version: int
+    type: str
+    kind: str
+    has_children: bool
+    target: str
+    display_name: str
+    description: str
+    parent_id: str | None
+    root_id: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    snapshot_id: str | None
+    tags: Mapping[str, str]
+    properties: Mapping[str, str]
+    error: Mapping[str, Any] | None
+    warnings: Sequence[str]
+    message: str
+    attempt: int
+    ticket: str
+    nodes: Sequence[str]
+    dropped_points: int
+    exit_facts: Mapping[str, Any] | None
+    launched_from: str | None
+    job_id: str | None
+    """That the engine gave to the job of the present attempt."""
+    web_view: str
+    metrics: NotRequired[Mapping[str, Any]]
+    """The last value of each, where they were asked for."""
+
+
+class WholeRun(ListedRun):
+    definition: Mapping[str, Any]
+    environment_lock: str
+    phases: Sequence[Phase]
+    inputs: Sequence[InputShown]
+    outputs: Sequence[OutputShown]
+    log_files: Sequence[str]
 
 
 class RunWire:
-    """Knows the address of the run pages, which is part of every record.
+    """Knows the address of the run pages, which is part of every record."""
 
-    The key in it is shown `with_keys` alone: a script's would open pages when its token no longer opens anything."""
+    def __init__(self, services: Services, base_url: str) -> None:
+        self._services, self._base_url = services, base_url
 
-    def __init__(self, services: Services, base_url: str, *, with_keys: bool) -> None:
-        self._services, self._base_url, self._with_keys = services, base_url, with_keys
-
-    def whole(self, run: RunRecord, *, metrics: bool = False) -> dict[str, Any]:
+    def whole(self, who: Principal, run: RunRecord, *, metrics: bool = False) -> WholeRun:
         """With its phases, data and logs, and on request the last value of each metric."""
-        shown = self.short(run)
-        shown["definition"] = run.definition
-        shown["environment_lock"] = run.environment_lock
-        shown["phases"] = self._services.runs.history(run).phases
-        shown["inputs"], shown["outputs"] = self._services.lineage.of_run(run.id)
-        shown["log_files"] = self._services.runs.log_paths(run.id)
+        inputs, outputs = self._services.lineage.of_run(run.id)
+        shown: WholeRun = {
+            **self.short(who, run),
+            "definition": run.definition.raw,
+            "environment_lock": run.environment_lock,
+            "phases": self._services.runs.history(who, run).phases,
+            "inputs": inputs,
+            "outputs": outputs,
+            "log_files": self._services.runs.log_paths(who, run),
+        }
         if metrics:
-            shown["metrics"] = self._services.metrics.last_values(run.id)
+            shown["metrics"] = self._services.metrics.last_values(who, run.id)
         return shown
 
-    def short(self, run: RunRecord) -> dict[str, Any]:
+    def short(self, who: Principal, run: RunRecord) -> ListedRun:
         """As in a listing: what one row of the store holds, but for the large parts."""
-        shown = dict(vars(run))
-        for name in _NOT_IN_LISTINGS:
-            del shown[name]
-        shown["web_view"] = self.web_view(run)
-        return shown
+        kind = self._services.kinds.of(run)
+        return {
+            "id": run.id,
+            "workspace": run.workspace,
+            "experiment": run.experiment,
+            "number": run.number,
+            "status": run.status,
+            "created_at": run.created_at,
+            "created_by": run.created_by,
+            "version": run.version,
+            "type": run.type,
+            "kind": kind.name,
+            "has_children": kind.has_children,
+            "target": run.target,
+            "display_name": run.display_name,
+            "description": run.description,
+            "parent_id": run.parent_id,
+            "root_id": run.root_id,
+            "started_at": run.started_at,
+            "ended_at": run.ended_at,
+            "snapshot_id": run.snapshot_id,
+            "tags": run.tags,
+            "properties": run.properties,
+            "error": run.error,
+            "warnings": run.warnings,
+            "message": run.message,
+            "attempt": run.attempt,
+            "ticket": run.ticket,
+            "nodes": run.nodes,
+            "dropped_points": run.dropped_points,
+            "exit_facts": run.exit_facts,
+            "launched_from": run.launched_from,
+            "job_id": run.job_id,
+            "web_view": self.web_view(who, run),
+        }
 
-    def last_values(self, runs: list[RunRecord]) -> dict[str, dict[str, float | None]]:
-        """None for a metric that holds no numbers: a listing does not read whole metrics."""
-        found = self._services.runs.summaries([run.id for run in runs])
-        return {run.id: {one.name: one.last for one in found.get(run.id, ())} for run in runs}
+    def listed(self, who: Principal, runs: Sequence[RunRecord], *, metrics: bool) -> list[ListedRun]:
+        """A metric that holds no numbers is null: a listing does not read whole metrics."""
+        rows = [self.short(who, run) for run in runs]
+        if metrics:
+            found = self._services.runs.summaries(who, runs)
+            for run, row in zip(runs, rows, strict=True):
+                row["metrics"] = {one.name: one.last for one in found.get(run.id, ())}
+        return rows
 
-    def web_view(self, run: RunRecord) -> str:
+    def web_view(self, who: Principal, run: RunRecord) -> str:
+        """With the key for the owner alone: a script's would open pages when its token no longer opens anything."""
         name = run.id if run.id.isascii() else quote(run.id, safe="")
         address = f"{self._base_url}/runs/{name}"
-        return f"{address}?key={self._services.tokens.page_key(run.id)}" if self._with_keys else address
+        return f"{address}?key={self._services.tokens.page_key(run.id)}" if who.role is Role.OWNER else address
 
 
-def shown_asset(asset: Asset) -> dict[str, Any]:
+@dataclass(frozen=True)
+class AssetAnswer:
+    id: str
+    name: str
+    version: int
+    created_at: datetime
+    modified_at: datetime
+    body: Mapping[str, Any]
+    """Of the kind's own fields."""
+    tags: Mapping[str, str]
+    created_by: str
+    """"owner", "run:ID" of the run whose script made it, or "service"; empty where it was not recorded."""
+
+
+@dataclass(frozen=True)
+class EnvironmentAnswer(AssetAnswer):
+    labels: list[str]
+
+
+def shown_asset(asset: Asset) -> AssetAnswer:
     """Of an environment with its labels, which lie among its tags."""
-    shown = _shown(asset)
-    if asset.kind is AssetKind.ENVIRONMENT:
-        own = (KEY_TAG, *(name for name in asset.tags if name.startswith(LABEL_TAG)))
-        shown["labels"] = labels_of(asset)
-        shown["tags"] = {name: value for name, value in asset.tags.items() if name not in own}
-    return shown
-
-
-def _shown(asset: Asset) -> dict[str, Any]:
-    return {
-        "id": asset.id,
-        "name": asset.name,
-        "version": asset.version,
-        "created_at": asset.created_at,
-        "modified_at": asset.modified_at,
-        "body": asset.body,
-        "tags": asset.tags,
-    }
+    shown = (asset.id, asset.name, asset.version, asset.created_at, asset.modified_at, asset.body)
+    if asset.kind is not AssetKind.ENVIRONMENT:
+        return AssetAnswer(*shown, tags=asset.tags, created_by=asset.created_by)
+    own = (KEY_TAG, *(name for name in asset.tags if name.startswith(LABEL_TAG)))
+    tags = {name: value for name, value in asset.tags.items() if name not in own}
+    return EnvironmentAnswer(*shown, tags=tags, created_by=asset.created_by, labels=labels_of(asset))

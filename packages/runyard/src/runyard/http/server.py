@@ -88,7 +88,8 @@ class HttpServer:
             signal.signal(number, lambda *_: None)
         # What lives until the end need not be looked at again and again: that costs a large answer a third of its time.
         gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
+        # Seldom enough for large answers, and so often that garbage never comes to many megabytes.
+        gc.set_threshold(5_000, 20, 50)
         try:
             self._server.run(sockets=[self._socket])
         finally:

@@ -6,18 +6,21 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from runyard.core.principal import Principal
 from runyard.errors import NotFound
 from runyard.http.answers import to_json
 from runyard.http.context import Services
 from runyard.http.records import RunWire
 from runyard.model.runs import RunId, RunRecord
-from runyard.services.following import Follows, LogText, Told
-from runyard.services.notifier import end_of
+from runyard.runs.history.following import Follows, LogText, Told
+from runyard.runs.history.notifier import end_of
 
 KEEP_ALIVE_SECONDS = 15.0
 
 
-async def follow(services: Services, wire: RunWire, follower: Follows, run_id: RunId) -> AsyncIterator[bytes]:
+async def follow(
+    services: Services, wire: RunWire, who: Principal, follower: Follows, run_id: RunId
+) -> AsyncIterator[bytes]:
     """NDJSON until the run has ended and all of its log is out, or the service stops."""
     with services.notifier.following(run_id) as news:
         while not services.notifier.is_stopping:
@@ -29,21 +32,23 @@ async def follow(services: Services, wire: RunWire, follower: Follows, run_id: R
             if told:
                 yield b"".join(to_json(_line(one)) + b"\n" for one in told)
             if follower.ended is not None:
-                end = await run_in_threadpool(wire.whole, follower.ended, metrics=True)
+                end = await run_in_threadpool(wire.whole, who, follower.ended, metrics=True)
                 yield to_json({"end": end}) + b"\n"
                 return
             if not follower.has_more and not await news.wait(KEEP_ALIVE_SECONDS):
                 yield b"\n"
 
 
-async def wait_for_change(services: Services, run_id: RunId, version: int | None, seconds: float) -> RunRecord:
+async def wait_for_change(
+    services: Services, who: Principal, run_id: RunId, version: int | None, seconds: float
+) -> RunRecord:
     """The run, once its version is above the given one (None: once it has ended) or the time is over."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     with services.notifier.following(run_id if version is not None else end_of(run_id)) as news:
         while True:
             news.clear()
-            run = await run_in_threadpool(services.runs.get, run_id)
+            run = await run_in_threadpool(services.runs.get, who, run_id)
             left = end - loop.time()
             is_news = version is not None and run.version > version
             if is_news or run.status.is_terminal or left <= 0 or services.notifier.is_stopping:

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from functools import cache
+from typing import Protocol, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from runyard.errors import Json
 from runyard.http.context import Services
 
 LONGEST_WAIT_SECONDS = 60.0
@@ -15,7 +15,15 @@ WAITERS_AT_ONCE = 200
 ASK_AGAIN_SECONDS = 1.0
 
 
-async def newer_record(services: Services, look: Callable[[float], Json], version: int, timeout: float) -> Json:
+class Versioned(Protocol):
+    @property
+    def version(self) -> int: ...
+
+
+R = TypeVar("R", bound=Versioned)
+
+
+async def newer_record(services: Services, look: Callable[[float], R], version: int, timeout: float) -> R:
     """The record of `look`, once its version is above that or the time is over. `look` may wait for as many seconds
     as it is given."""
     loop = asyncio.get_running_loop()
@@ -23,7 +31,7 @@ async def newer_record(services: Services, look: Callable[[float], Json], versio
     while True:
         left = max(0.0, end - loop.time())
         record = await to_thread.run_sync(look, min(left, ASK_AGAIN_SECONDS), limiter=_waiters())
-        if record["version"] > version or loop.time() >= end or services.notifier.is_stopping:
+        if record.version > version or loop.time() >= end or services.notifier.is_stopping:
             return record
 
 

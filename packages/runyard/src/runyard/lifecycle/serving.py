@@ -192,6 +192,7 @@ def _end_runs_of_original(platform: "Platform", settings: Settings) -> None:
 
 def _serve_alone(settings: Settings, keep: bool) -> None:
     # These take most of a cold start, and a starter that finds the lock taken needs none of them.
+    from runyard.heap import share_heap
     from runyard.http.server import HttpServer, listen
     from runyard.lifecycle.holding import Holding, Stopped
     from runyard.lifecycle.reach import opened_to_others
@@ -199,6 +200,7 @@ def _serve_alone(settings: Settings, keep: bool) -> None:
     from runyard.services.secrets import private_file
     from runyard.wiring import build
 
+    share_heap()
     home = settings.home
     token = private_file(home / "token", _new_token).decode().strip()
     settings, outside = opened_to_others(settings)

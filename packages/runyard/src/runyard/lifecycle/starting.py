@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from runyard.errors import RunyardError
 from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
-from runyard.lifecycle.home import prepare_home, require_linux, require_own_home
+from runyard.lifecycle.home import prepare_home, require_linux, require_own_home, require_space
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
 from runyard.version import API, VERSION, WIRE
@@ -115,11 +115,14 @@ def _await(home: Path, process: "subprocess.Popen[bytes]") -> Facts:
             process.returncode = 0  # it outlives us on purpose; no warning when this object goes
             return found
         if ended:
-            problem, hint = take_start_error(home) or (
-                f"The service ended with {process.returncode} before it answered.",
-                f"See {home / 'service.log'}.",
-            )
-            raise RunyardError(problem, hint=hint)
+            said = take_start_error(home)
+            if said is None:
+                require_space(home)  # on a full disk it could not leave a word
+                raise RunyardError(
+                    f"The service ended with {process.returncode} before it answered.",
+                    hint=f"See {home / 'service.log'}.",
+                )
+            raise RunyardError(said[0], hint=said[1])
         time.sleep(LOOK_AGAIN_SECONDS)
     raise RunyardError(
         f"The service did not answer within {START_SECONDS:.0f} seconds.", hint=f"See {home}/service.log."

@@ -33,6 +33,8 @@ class Asset:
     body: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
+    created_by: str = ""
+    """`Principal.name` of who registered it; empty for assets from before it was recorded."""
 
 
 @dataclass(frozen=True)

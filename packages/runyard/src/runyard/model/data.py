@@ -7,6 +7,8 @@ from datetime import datetime
 WEB = ""
 """The store of plain web addresses: its paths are whole addresses."""
 
+DEFAULT_DATASTORE = "workspaceblobstore"
+
 
 @dataclass(frozen=True)
 class StoredFile:

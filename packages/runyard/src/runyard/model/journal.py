@@ -88,22 +88,10 @@ class _Reader:
     def __init__(self, parsed: ParsedJournal) -> None:
         self._parsed = parsed
         self._batches: dict[tuple[str, MetricKind], MetricBatch] = {}
-        self._readers: dict[str, Callable[..., None]] = {
-            "m": self._scalar,
-            "l": self._list,
-            "r": self._row,
-            "t": self._table,
-            "i": self._image,
-            "tag": self._tag,
-            "prop": self._property,
-            "err": self._error,
-            "name": self._display_name,
-            "drop": self._dropped,
-        }
 
     def take(self, line: Any) -> None:
         try:
-            self._readers[line[0]](*line[1:])
+            _READERS[line[0]](self, *line[1:])
         except (TypeError, ValueError, KeyError, IndexError, OverflowError):
             self._parsed.bad_lines += 1
 
@@ -164,6 +152,20 @@ class _Reader:
         if type(count) is not int or not 0 <= count < 2**40:
             raise TypeError("a count of dropped points must be a whole number")
         self._parsed.dropped += count
+
+
+_READERS: dict[str, Callable[..., None]] = {
+    "m": _Reader._scalar,
+    "l": _Reader._list,
+    "r": _Reader._row,
+    "t": _Reader._table,
+    "i": _Reader._image,
+    "tag": _Reader._tag,
+    "prop": _Reader._property,
+    "err": _Reader._error,
+    "name": _Reader._display_name,
+    "drop": _Reader._dropped,
+}
 
 
 def _text(value: Any) -> str:

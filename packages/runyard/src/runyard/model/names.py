@@ -13,6 +13,7 @@ LONGEST_SEGMENT_BYTES = 255
 
 _EXPERIMENT = re.compile(r"[a-zA-Z0-9][\w-]{0,254}")
 _WORKSPACE = re.compile(r"[a-zA-Z0-9][\w-]{2,32}")
+_LONGEST_RUN_ID_BYTES = 200
 _RUN_ID = re.compile(r"[\w][\w.-]{0,199}")
 _JOURNAL = re.compile(r"[\w][\w.~-]{0,249}")
 _RANK = re.compile(r"~(\d{1,6})-[^~]*$")
@@ -37,9 +38,11 @@ def check_experiment_name(name: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    return _matching(
-        _RUN_ID, run_id, "run_id", "1 to 200 letters, digits, '_', '-' or '.', not beginning with '-' or '.'"
-    )
+    rule = "1 to 200 letters, digits, '_', '-' or '.', not beginning with '-' or '.'"
+    if len(run_id.encode(errors="surrogatepass")) > _LONGEST_RUN_ID_BYTES:
+        rule = f"{rule}, of {_LONGEST_RUN_ID_BYTES} bytes at most: folders have its name"
+        raise InvalidArgument(f"{_shown(run_id)} is not a valid run_id: it takes {rule}.")
+    return _matching(_RUN_ID, run_id, "run_id", rule)
 
 
 def check_journal_name(name: str, run_id: str) -> str:

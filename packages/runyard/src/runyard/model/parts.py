@@ -1,9 +1,9 @@
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
+from runyard.core.definitions.fields import JsonObject, read_once
+from runyard.core.definitions.report import NodeReport
 from runyard.model.runs import AttemptId
 
 
@@ -29,4 +29,9 @@ class Part:
     node: int
     state: PartState
     at: datetime
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
+
+    @read_once
+    def told(self) -> NodeReport:
+        """The facts, each of its type."""
+        return NodeReport.of_part(self.state.value, self.facts)

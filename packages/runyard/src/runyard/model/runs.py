@@ -4,6 +4,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NewType
 
+from runyard.core.definitions.run import EMPTY, RunDefinition
+
 RunId = NewType("RunId", str)
 AttemptId = NewType("AttemptId", str)
 
@@ -39,11 +41,12 @@ _END = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELED})
 _S = RunStatus
 # FAILED and CANCELED can be reached from anywhere that is not terminal. COMPLETED too, but for a
 # run nobody has started: an interactive run, or a report that overtook the one before it.
-# A run goes back to QUEUED to be started once more. One that only builds its environment ends from PREPARING.
+# A run goes back to QUEUED to be started once more, and stays QUEUED when it is handed over to an engine that has a
+# queue. One that only builds its environment ends from PREPARING.
 NEXT: Mapping[RunStatus, frozenset[RunStatus]] = {
     _S.NOT_STARTED: frozenset({_S.PREPARING, _S.QUEUED, _S.STARTING, _S.RUNNING, _S.CANCEL_REQUESTED}) | _END,
     _S.PREPARING: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED}) | _END,
-    _S.QUEUED: frozenset({_S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
+    _S.QUEUED: frozenset({_S.QUEUED, _S.STARTING, _S.CANCEL_REQUESTED, _S.FAILED, _S.CANCELED}),
     _S.STARTING: frozenset({_S.QUEUED, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
     _S.RUNNING: frozenset({_S.QUEUED, _S.FINALIZING, _S.CANCEL_REQUESTED}) | _END,
     _S.FINALIZING: frozenset({_S.QUEUED, _S.CANCEL_REQUESTED}) | _END,
@@ -74,7 +77,7 @@ class RunRecord:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     snapshot_id: str | None = None
-    definition: Mapping[str, Any] = field(default_factory=dict)
+    definition: RunDefinition = EMPTY
     tags: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
@@ -88,6 +91,10 @@ class RunRecord:
     exit_facts: Mapping[str, Any] | None = None
     launched_from: str | None = None
     """The service that started the present attempt, as HOST:HOME: on its machine it alone can look after it."""
+    created_by: str = ""
+    """`Principal.name` of who submitted it; empty for runs from before it was recorded."""
+    job_id: str | None = None
+    """The id that the engine gave to the job of the present attempt; None where it has none or none is known yet."""
     sequence: int = 0
     """Grows with each run stored; a listing goes on below it."""
 
@@ -95,6 +102,11 @@ class RunRecord:
     def is_interactive(self) -> bool:
         """Its process is not ours: nothing is launched, watched or stopped."""
         return self.target == INTERACTIVE_TARGET
+
+    @property
+    def is_handed_over(self) -> bool:
+        """It waits in the queue of an engine that has one, which decides when it starts."""
+        return self.status is RunStatus.QUEUED and bool(self.nodes)
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,7 @@ class RunQuery:
     status: Sequence[RunStatus] = ()
     tags: Mapping[str, str | None] = field(default_factory=dict)
     properties: Mapping[str, str | None] = field(default_factory=dict)
+    created_by: str | None = None
     order_by_metric: str | None = None
     descending: bool = True
     metric_above: float | None = None

@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 from runyard.model.runs import RunId, RunStatus
 
-SWEEP_TYPE = "hyperdrive"
-"""The type of runs that are sweeps. Nothing of them is launched: the controller moves them on by their children."""
-
 VALUES_TAG = "hyperparameters"
 """The tag of a child that holds the JSON of its values."""
 

@@ -1,7 +1,7 @@
 """The warm agent: one small process per home folder that forks a supervisor when asked.
 
-It has one thread and no event framework, since it forks. `python -m runyard.node.agent HOME [READY_FD [GUARD]]`
-With a guard, "PID:STARTED", the home is that of a node which stands and falls with that process.
+It has one thread and no event framework, since it forks. The exit keeper starts it (`exit_keeper.py`). With a guard,
+the home is that of a node which stands and falls with that process.
 """
 
 import contextlib
@@ -23,13 +23,12 @@ from runyard.node.attempt import AttemptFolder, attempt_folders
 from runyard.node.containers.sweeping import ContainerSweep
 from runyard.node.data.mount_points import sweep_left
 from runyard.node.event_loop import EventLoop, now
-from runyard.node.fence import end_all_parts, guard_words, open_guard, parse_guard
-from runyard.node.keeping import ForkedKeeper, leave_all
+from runyard.node.fence import end_all_parts, guard_words, open_guard
 from runyard.node.line_socket import OTHER_HOME, is_for, read_line, socket_address
 from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
 from runyard.node.processes import ProcessId
-from runyard.node.sdk_folder import ensure_sdk_folder
+from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
 from runyard.process_logs import configure_logging, label_lines
@@ -41,21 +40,19 @@ _LOCK_RETRY_SECONDS = 0.05
 log = logging.getLogger("runyard.node.agent")
 
 
-def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> int:
+def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keeper: ProcessId | None = None) -> int:
     """Serve until idle for half an hour. Returns ANOTHER_AGENT at once when the home has an agent already.
 
-    When `guard` ends, everything that the agent looks after is killed and it leaves.
+    When `guard` ends, everything that the agent looks after is killed and it leaves. `keeper` is the exit keeper.
     """
     keep_files_private()
-    if guard is not None and os.fork():
-        return 0  # whoever started it may kill its own children at its end
     lock = os.open(home / AGENT_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return ANOTHER_AGENT
     configure_logging("agent", home)
-    agent = Agent(home, lock, guard)
+    agent = Agent(home, lock, guard, keeper)
     # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
     gc.collect()
     gc.freeze()
@@ -73,8 +70,9 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None) -> in
 
 
 class Agent:
-    def __init__(self, home: Path, lock: int, guard: ProcessId | None = None) -> None:
+    def __init__(self, home: Path, lock: int, guard: ProcessId | None, keeper: ProcessId | None) -> None:
         self._home, self._lock, self._guard, self._version = home, lock, guard, node_version()
+        self._keeper = keeper
         self._loop, self._overdue = EventLoop(), Overdue()
         self._sweep = ContainerSweep(home, self._leave_what_is_its_own)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -113,7 +111,9 @@ class Agent:
         self._loop.on_readable(self._listener, self._accept)
         self._loop.on_readable(self._overdue, self._overdue.hear)
         beside = self._home / f".agent.json.{os.getpid()}"
-        beside.write_text(json.dumps({"pid": os.getpid(), "version": self._version}), encoding="utf-8")
+        keeper = None if self._keeper is None else self._keeper.pid
+        facts = {"pid": os.getpid(), "keeper": keeper, "version": self._version}
+        beside.write_text(json.dumps(facts), encoding="utf-8")
         beside.rename(self._home / "agent.json")
 
     def take_over(self) -> None:
@@ -216,6 +216,8 @@ class Agent:
                 self._sdk = ensure_sdk_folder(self._home)
             except (OSError, RunyardError):
                 return None  # the supervisor runs into the same, and can tell the user
+            self._bytecode = Bytecode(self._sdk)
+        self._bytecode.drop_torn()
         return self._sdk
 
     def _follow_other(self, folder: AttemptFolder) -> None:
@@ -268,10 +270,9 @@ class Agent:
             os.setsid()
             os.umask(users_umask())  # its own files are private by their modes; the rest is for the script
             _redirect_output(folder)
-            keeper = None if folder.was_supervised() else ForkedKeeper(folder, leave_all, None)
             self._leave_what_is_its_own()
             label_lines("supervisor", _run_of(folder.part))
-            supervise(self._home, folder.part, lock, sdk, keeper)
+            supervise(self._home, folder.part, lock, sdk, self._keeper)
             status = 0
         except BaseException:
             log.exception("The supervisor of %s failed.", folder.part)
@@ -292,8 +293,3 @@ def _redirect_output(folder: AttemptFolder) -> None:
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-
-
-if __name__ == "__main__":
-    ready = int(sys.argv[2]) if len(sys.argv) > 2 else None
-    sys.exit(main(Path(sys.argv[1]), ready, parse_guard(sys.argv[3]) if len(sys.argv) > 3 else None))

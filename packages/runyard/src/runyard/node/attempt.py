@@ -12,8 +12,8 @@ from runyard.model.plan import LaunchPlan, part_name
 from runyard.node.processes import ProcessId
 from runyard.run_folders import mounts_root, scripts_root
 
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_LONGEST_NAME = 200
+_SAFE = re.compile(r"\w[\w.\-]*")
+_LONGEST_NAME_BYTES = 200
 _RESERVE, _ROOM = ".reserve", ".room-"
 RESERVE_BYTES = 1 << 20
 SCRIPT_FOLDERS = ("work", "uploads", "data")
@@ -75,8 +75,13 @@ class AttemptFolder:
                 _hold(self.journals / f"{_ROOM}{number}")
 
     def free_reserve(self) -> None:
-        for file in (self.root / _RESERVE, *self.journals.glob(f"{_ROOM}*")):
+        self.free_own_reserve()
+        for file in self.journals.glob(f"{_ROOM}*"):
             file.unlink(missing_ok=True)
+
+    def free_own_reserve(self) -> None:
+        """Free what no process of the part needs, while they go on."""
+        (self.root / _RESERVE).unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
         """Room on the disk that the script works on."""
@@ -158,7 +163,7 @@ def _leaving(folder: Path) -> Path:
 def _write_whole(path: Path, body: Json, *, durable: bool = False) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(beside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
-        json.dump(body, file)
+        file.write(json.dumps(body))  # `dump` leaves cycles, and is slower
         if durable:
             file.flush()
             os.fsync(file.fileno())
@@ -171,6 +176,7 @@ def folder_name(part: str) -> str:
         raise InvalidArgument(
             f"{part!r} is not the name of an attempt.", hint="Expected letters, digits, '_', '-' and '.'."
         )
-    if len(part) <= _LONGEST_NAME:
+    name = part.encode()
+    if len(name) <= _LONGEST_NAME_BYTES:
         return part
-    return f"{part[:120]}-{hashlib.sha256(part.encode()).hexdigest()[:32]}"
+    return f"{name[:120].decode(errors='ignore')}-{hashlib.sha256(name).hexdigest()[:32]}"

@@ -13,7 +13,7 @@ from runyard.node.courier import Courier
 from runyard.node.deliveries import Deliveries
 from runyard.node.ending import Ending
 from runyard.node.event_loop import EventLoop, now
-from runyard.node.service_client import ServiceClient
+from runyard.node.service import connect
 from runyard.node.watching import Watcher
 
 _ORPHAN_CHECK_SECONDS = 30.0
@@ -40,8 +40,8 @@ class Background:
     def __init__(self, folder: AttemptFolder, plan: LaunchPlan) -> None:
         self._folder, self._plan = folder, plan
         self.loop, self.watcher = EventLoop(), Watcher()
-        self.deliveries = Deliveries(plan, ServiceClient(folder.home, plan.token), self._hear)
-        patient = ServiceClient(folder.home, plan.token, timeout_seconds=3600)
+        self.deliveries = Deliveries(plan, connect(folder.home, plan.token), self._hear)
+        patient = connect(folder.home, plan.token, silence_seconds=3600)
         is_fenced = plan.environment.image is not None
         self.courier = Courier(patient, self.loop.wake, by_path=plan.shares_files, is_fenced=is_fenced)
         self.collection = Collection(folder, plan, self.watcher, self.deliveries, self.courier)

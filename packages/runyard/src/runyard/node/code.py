@@ -6,9 +6,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from runyard.client import ServiceClient, patiently, quoted
 from runyard.errors import BlobDamaged, InvalidArgument
 from runyard.model.files import FileEntry
-from runyard.node.service_client import ServiceClient, patiently, quoted
 from runyard.ports.blobs import BlobStore
 
 _CONNECTIONS = 8
@@ -66,7 +66,7 @@ def _fetch(lane: Sequence[tuple[FileEntry, Path]], connect: Callable[[], Service
             if entry.size > _SMALL_BYTES:
                 patiently(partial(client.download, address, target))
             else:
-                target.write_bytes(patiently(partial(client.call, "GET", address)))
+                target.write_bytes(patiently(partial(client.read, address)))
             os.chmod(target, entry.mode | 0o600)
 
 

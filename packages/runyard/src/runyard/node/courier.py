@@ -4,29 +4,21 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from runyard.client import Patience, ServiceAway, ServiceClient, quoted
 from runyard.errors import AttemptOver, BlobsMissing, Json, RunyardError
 from runyard.model.runs import RunId
 from runyard.node.beneath import is_file_beneath, open_beneath, stat_beneath, unlink_beneath
 from runyard.node.event_loop import now
-from runyard.node.service_client import (
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    ServiceAway,
-    ServiceClient,
-    quoted,
-)
 
 _BATCH_FILES, _BATCH_BYTES = 1000, 256 << 20
 _SMALL_BYTES, _PACK_BYTES = 1 << 20, 8 << 20
 _PATIENCE_WHEN_FULL_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
-class Parcel:
+class Parcel(NamedTuple):
     """A file for a run's history. `path` is relative to `root`, and its name there unless it has another."""
 
     run_id: RunId
@@ -101,7 +93,7 @@ class Courier:
             self._change.notify()
 
     def _work(self) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        patience = Patience()
         while True:
             with self._change:
                 self._is_busy = bool(self._waiting)
@@ -112,7 +104,8 @@ class Courier:
                 batch = self._next_batch()
             try:
                 self._deliver(batch)
-                pause, self._full_since = FIRST_PAUSE_SECONDS, None
+                patience.renew()
+                self._full_since = None
             except AttemptOver:
                 self._give_up()
                 return
@@ -120,8 +113,7 @@ class Courier:
                 batch = self._without_hopeless(batch) if e.is_full else batch
                 with self._change:
                     self._waiting = {**dict.fromkeys(batch), **self._waiting}
-                    self._change.wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                    self._change.wait(patience.next_pause())
 
     def _give_up(self) -> None:
         with self._change:
@@ -189,17 +181,17 @@ class Courier:
         if self._by_path and (self.is_final or not self._is_fenced) and not parcels[0].other_name:
             paths = [parcel.path for parcel in parcels]
             body: Json = {"root": str(parcels[0].root), "paths": paths, "are_final": self.is_final}
-            self._client.ask("POST", f"{address}/adopt", body)
+            self._client.post(f"{address}/adopt", body)
             return
         found = [(parcel, entry) for parcel in parcels if (entry := _entry(parcel)) is not None]
         parcels, entries = [parcel for parcel, _ in found], [entry for _, entry in found]
         if not found:
             return
         try:
-            self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
+            self._client.post(address, {"entries": entries, "fail_if_exists": False})
         except BlobsMissing as e:
             self._send_blobs(parcels, entries, set(e.facts["sha256"]))
-            self._client.ask("POST", address, {"entries": entries, "fail_if_exists": False})
+            self._client.post(address, {"entries": entries, "fail_if_exists": False})
 
     def _send_blobs(self, parcels: list[Parcel], entries: list[list[str | int]], missing: set[str]) -> None:
         """Small ones many in a request: a folder of checkpoints must not cost a round trip for each file."""
@@ -215,16 +207,16 @@ class Courier:
             with file:
                 if int(size) > _SMALL_BYTES:
                     measured = cast("IO[bytes]", _Beginning(file, int(size)))
-                    self._client.call("PUT", f"/blobs/{sha256}", measured, size=int(size))
+                    self._client.upload_open(f"/blobs/{sha256}", measured, int(size))
                     continue
                 content = file.read(_PACK_BYTES)
             pack += f"{hashlib.sha256(content).hexdigest()} {len(content)}\n".encode() + content
             room -= len(content)
             if room < 0:
-                self._client.call("POST", "/blobs/pack", bytes(pack))
+                self._client.post_bytes("/blobs/pack", bytes(pack))
                 pack, room = bytearray(), _PACK_BYTES
         if pack:
-            self._client.call("POST", "/blobs/pack", bytes(pack))
+            self._client.post_bytes("/blobs/pack", bytes(pack))
 
 
 def files_below(

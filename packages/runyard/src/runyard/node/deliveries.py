@@ -1,18 +1,12 @@
 from collections import deque
 from collections.abc import Callable
 
-from runyard.errors import AttemptOver, Json, RunyardError
+from runyard.client import Patience, ServiceAway, ServiceClient, quoted
+from runyard.errors import AttemptOver, Forbidden, Json, RunyardError
 from runyard.model.plan import LaunchPlan
 from runyard.node.event_loop import now
 from runyard.node.journals import JournalShipping
 from runyard.node.logs import LogShipping
-from runyard.node.service_client import (
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    ServiceAway,
-    ServiceClient,
-    quoted,
-)
 
 _NOTED_AFTER_SECONDS = 5.0
 _REST_SECONDS = 0.02
@@ -30,7 +24,7 @@ class Deliveries:
         self._address = f"/attempts/{quoted(plan.attempt_id)}/report"
         self.logs, self.journals = LogShipping(plan.run_id), JournalShipping()
         self._reports: deque[Json] = deque()
-        self._pause, self._retry_at, self._away_since = FIRST_PAUSE_SECONDS, 0.0, 0.0
+        self._patience, self._retry_at, self._away_since = Patience(), 0.0, 0.0
         self._must_resume = False
         self._trouble, self._rest_until = "", 0.0
         self.is_in_haste = False
@@ -57,7 +51,8 @@ class Deliveries:
 
     def retry_now(self) -> None:
         """The service may be back."""
-        self._retry_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
+        self._retry_at = 0.0
+        self._patience.renew()
 
     def ship(self) -> None:
         """One round: waiting reports, then pieces of logs and journals that have more. Raises AttemptOver."""
@@ -70,8 +65,7 @@ class Deliveries:
         except ServiceAway as e:
             self._away_since = self._away_since or now()
             self._trouble = str(e)
-            self._retry_at = now() + self._pause
-            self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+            self._retry_at = now() + self._patience.next_pause()
 
     def _ship(self) -> None:
         if self._must_resume:
@@ -86,9 +80,12 @@ class Deliveries:
 
     def _send_report(self, body: Json) -> None:
         try:
-            answer = self._client.ask("POST", self._address, body)
+            answer = self._client.post(self._address, body)
         except AttemptOver:
             raise
+        except Forbidden as e:
+            self.warnings.append(f"The service refused the report {body['state']!r}: {e}")
+            return
         except RunyardError:
             # Refused for good: the run was deleted, or has ended in another way. The logs still count.
             return
@@ -99,4 +96,5 @@ class Deliveries:
         if self._away_since and now() - self._away_since > _NOTED_AFTER_SECONDS:
             seconds = now() - self._away_since
             self.warnings.append(f"Nothing could be delivered for {seconds:.0f} s: {self._trouble}")
-        self._pause, self._away_since = FIRST_PAUSE_SECONDS, 0.0
+        self._away_since = 0.0
+        self._patience.renew()

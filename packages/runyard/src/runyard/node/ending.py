@@ -90,8 +90,8 @@ def add_failure(ending: Ending, message: str) -> None:
         ending.error["message"] = f"{ending.error['message'].rstrip('.')}. {message}"
 
 
-def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, disk_is_full: bool) -> Ending:
-    """What the wait status of the script and the last of its log tell. A full disk may have swallowed the latter."""
+def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool) -> Ending:
+    """Judge the script's end by its wait status and the last of its log."""
     tail = last_of(log)
     code = os.waitstatus_to_exitcode(status)
     ending = Ending("completed" if code == 0 else "failed", "Running", exit_code=code, rank=rank)
@@ -110,8 +110,6 @@ def ended_by_itself(status: int, log: Path, *, rank: int, memory_ran_out: bool, 
             message = f"User program failed with exit code {code}: {refused}"
         if advice := next_step(raised):
             message = f"{message.rstrip('.')}. {advice}"
-    if disk_is_full:
-        message = f"{message.rstrip('.')}. There is no space left on the node's disk: free some, or write less."
     ending.error = {"code": "UserError", "message": message}
     return ending
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from runyard.blobs.files import FileBlobStore
+from runyard.client import ServiceClient, patiently, quoted
 from runyard.containers.images import RegistryCredentials
 from runyard.environments.folder import key_of
 from runyard.environments.making import Environments
@@ -20,7 +21,7 @@ from runyard.model.plan import LaunchPlan
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
 from runyard.node.code import place_files
 from runyard.node.errand import Tell
-from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.node.service import connect
 from runyard.planning.package_settings import settings_from_json
 from runyard.ports.environments import BuiltEnvironment, EnvironmentLock
 from runyard.run_folders import environments_root
@@ -82,7 +83,7 @@ def _ask(plan: LaunchPlan, client: ServiceClient) -> Json | None:
     if plan.shares_files or plan.environment.user_managed:
         return None
     try:
-        return patiently(lambda: client.ask("GET", f"{_address(plan)}?key={key_of(plan.environment)}"))
+        return patiently(lambda: client.get(f"{_address(plan)}?key={key_of(plan.environment)}"))
     except NotFound:
         return None
 
@@ -109,13 +110,13 @@ def _post(plan: LaunchPlan, key: str, made: EnvironmentLock, client: ServiceClie
         patiently(partial(_send, client, sha256, path))
     rows = [[wheel_key, path.name, sha256] for wheel_key, path, sha256 in wheels]
     body = {"key": key, "python": made.python, "lock": made.lock, "wheels": rows}
-    patiently(lambda: client.ask("POST", _address(plan), body))
+    patiently(lambda: client.post(_address(plan), body))
 
 
 def _send(client: ServiceClient, sha256: str, path: Path) -> None:
-    if client.ask("POST", "/blobs/missing", {"sha256": [sha256]})["missing"]:
+    if client.post("/blobs/missing", {"sha256": [sha256]})["missing"]:
         with path.open("rb") as file:
-            client.call("PUT", f"/blobs/{sha256}", file, size=path.stat().st_size)
+            client.upload_open(f"/blobs/{sha256}", file, path.stat().st_size)
 
 
 def _sha256(path: Path) -> str:
@@ -136,9 +137,9 @@ def _environments(folder: AttemptFolder, plan: LaunchPlan) -> Environments:
 
 def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:
     """What the workspace has its environments made with. Kept in memory only: it holds passwords."""
-    with closing(ServiceClient(folder.home, plan.token)) as client:
+    with closing(connect(folder.home, plan.token)) as client:
         address = f"/attempts/{quoted(plan.attempt_id)}/packages"
-        found = patiently(partial(client.ask, "GET", address))
+        found = patiently(partial(client.get, address))
     logins = {
         registry: RegistryCredentials(login["username"], login["password"], registry)
         for registry, login in found["registries"].items()
@@ -148,4 +149,4 @@ def _ask_for_provisions(folder: AttemptFolder, plan: LaunchPlan) -> Provisions:
 
 def _place_context(folder: AttemptFolder, plan: LaunchPlan, files: Sequence[FileEntry], into: Path) -> None:
     blobs = FileBlobStore(folder.home / "blobs") if plan.shares_files else None
-    place_files(files, into, blobs, partial(ServiceClient, folder.home, plan.token))
+    place_files(files, into, blobs, partial(connect, folder.home, plan.token))

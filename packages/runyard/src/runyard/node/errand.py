@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from runyard.errors import Json, RunyardError
+from runyard.node.ending import obstacle
 from runyard.node.processes import die_with_parent
 
 Tell = Callable[[Json], None]
@@ -66,21 +67,29 @@ class Errand:
 
 
 def _be_the_child(work: Callable[[Tell], Json], pipe: int, parent: int) -> None:
-    die_with_parent(parent)
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with os.fdopen(pipe, "w", encoding="utf-8") as news:
-        try:
-            done = work(lambda body: _tell(news, body))
-            _tell(news, {"done": done})
-        except RunyardError as e:
-            told = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
-            _tell(news, {"error": {"code": "UserError", "message": str(e), **told}})
-        except BaseException as e:  # the supervisor must hear of everything
-            traceback.print_exc(file=sys.stderr)
-            _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {e}"}})
+    try:
+        die_with_parent(parent)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        with os.fdopen(pipe, "w", encoding="utf-8") as news:
+            _do(work, news)
+    finally:
+        os._exit(0)  # whatever happens: above is the supervisor's code, which is the parent's to run
+
+
+def _do(work: Callable[[Tell], Json], news: IO[str]) -> None:
+    try:
+        done = work(lambda body: _tell(news, body))
+        _tell(news, {"done": done})
+    except RunyardError as e:
+        told = {name: str(e.facts[name]) for name in ("cause", "said") if e.facts.get(name)}
+        _tell(news, {"error": {"code": "UserError", "message": str(e), **told}})
+    except BaseException as e:  # the supervisor must hear of everything
+        message = obstacle(e) if isinstance(e, OSError) else str(e)
+        _tell(news, {"error": {"code": "ServiceError", "message": f"{type(e).__name__}: {message}"}})
+        # After the news: the log may lie on a disk that is full.
+        traceback.print_exc(file=sys.stderr)
         sys.stderr.flush()
-    os._exit(0)
 
 
 def _tell(news: IO[str], body: Json) -> None:

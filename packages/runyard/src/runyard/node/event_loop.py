@@ -1,9 +1,12 @@
+import contextlib
 import os
 import selectors
 import signal
 import time
 from collections.abc import Callable
 from typing import Protocol
+
+from runyard.node.exit_status import wait_status
 
 
 class Readable(Protocol):
@@ -20,6 +23,7 @@ class EventLoop:
         self._selector = selectors.DefaultSelector()
         self._exit_status: dict[int, int] = {}
         self._on_exit: dict[int, Callable[[int], None]] = {}
+        self._before_reaping: dict[int, Callable[[int], None]] = {}
         self._numbers = 0
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain)
@@ -54,6 +58,10 @@ class EventLoop:
         self._on_exit[pid] = callback
         self.wake()
 
+    def before_reaping(self, pid: int, write: Callable[[int], None]) -> None:
+        """Call it with the wait status of this child before that is reaped: else a kill in between would lose it."""
+        self._before_reaping[pid] = write
+
     def number(self) -> int:
         """Stands for a process that is no child of this one, wherever a pid does; `settle` says how that ended."""
         self._numbers -= 1
@@ -80,12 +88,16 @@ class EventLoop:
     def _reap(self) -> bool:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return False
-            if pid == 0:
+            if found is None:
                 return True
-            self._exit_status[pid] = status
+            write = self._before_reaping.pop(found.si_pid, None)
+            if write is not None:
+                with contextlib.suppress(OSError):  # only needed when this process is killed
+                    write(wait_status(found))
+            _, self._exit_status[found.si_pid] = os.waitpid(found.si_pid, 0)
 
 
 def now() -> float:

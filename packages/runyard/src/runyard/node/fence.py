@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 
 from runyard.errors import EnvironmentFailed
-from runyard.node.attempt import PART_VARIABLE, attempt_folders
+from runyard.node.attempt import PART_VARIABLE, AttemptFolder, attempt_folders
 from runyard.node.containers.left import marks_in, remove_marked
+from runyard.node.exits import PROCESS
 from runyard.node.processes import ProcessId, adopt_orphans, carrying, descendants, identify
 
 _LOOK_AGAIN_SECONDS = 0.02
@@ -45,10 +46,11 @@ def end_all_parts(home: Path) -> None:
     folders = attempt_folders(home)
     supervisors = {found for folder in folders if (found := folder.supervisor()) is not None}
     below = {process for supervisor in supervisors for process in descendants(supervisor.pid)}
+    keepers = _keepers(folders)
     for process in [*supervisors, *_children(), *below]:
         process.send(signal.SIGKILL)
     ends_at = time.monotonic() + _MOST_SECONDS
-    while (left := _left(home, [folder.part for folder in folders])) and time.monotonic() < ends_at:
+    while (left := _left(home, [folder.part for folder in folders], keepers)) and time.monotonic() < ends_at:
         for process in left:
             process.send(signal.SIGKILL)
         time.sleep(_LOOK_AGAIN_SECONDS)
@@ -61,6 +63,17 @@ def _children() -> set[ProcessId]:
     return descendants(os.getpid())
 
 
-def _left(home: Path, parts: list[str]) -> set[ProcessId]:
+def _keepers(folders: list[AttemptFolder]) -> set[ProcessId]:
+    """Exit keepers of the parts: scripts that lost their supervisor hang below these, with what they started."""
+    found = set()
+    for folder in folders:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it has none, or its script wrote there
+            pid, started = (folder.read(PROCESS) or {})["keeper"]
+            found.add(ProcessId(int(pid), int(started)))
+    return found
+
+
+def _left(home: Path, parts: list[str], keepers: set[ProcessId]) -> set[ProcessId]:
     tagged = {process for part in parts for process in carrying(PART_VARIABLE, part, home=home)}
-    return tagged | descendants(os.getpid())
+    kept = (descendants(keeper.pid, [os.getpid()]) for keeper in keepers if keeper.is_alive())
+    return tagged.union(descendants(os.getpid()), *kept)

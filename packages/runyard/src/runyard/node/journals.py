@@ -2,9 +2,9 @@ import os
 import re
 from pathlib import Path
 
+from runyard.client import ServiceClient, quoted
 from runyard.errors import AttemptOver, Conflict, RunyardError
 from runyard.node.growing_file import GrowingFile, GrowingFiles
-from runyard.node.service_client import ServiceClient, quoted
 
 _PIECE_BYTES = 1 << 19
 _LONGEST_LINE_BYTES = 64 << 20
@@ -36,7 +36,7 @@ class JournalShipping:
         for run_id in {_run_of(name) for name, _ in self.files.all() if name not in self.refused}:
             of_run = [(name, journal) for name, journal in self.files.all() if _run_of(name) == run_id]
             try:
-                delivered = client.ask("GET", f"/runs/{quoted(run_id)}/journals")
+                delivered = client.get(f"/runs/{quoted(run_id)}/journals")
             except AttemptOver:
                 raise
             except RunyardError as e:
@@ -58,7 +58,7 @@ class JournalShipping:
     def _send(self, client: ServiceClient, name: str, journal: GrowingFile, piece: bytes) -> None:
         address = f"/runs/{quoted(_run_of(name))}/journals/{quoted(name)}?offset={journal.offset}"
         try:
-            client.call("POST", address, piece)
+            client.post_bytes(address, piece)
             journal.advance(piece)
         except AttemptOver:
             raise
@@ -92,6 +92,11 @@ def lost_lines(folder: Path) -> list[str]:
             "the disk. They are lost; how many is not known."
         )
     return warnings
+
+
+def met_full_disk(folder: Path) -> bool:
+    """Tell whether a full disk ended a process of the run, as that noted itself."""
+    return any(folder.glob("full-*"))
 
 
 def _run_of(name: str) -> str:

@@ -1,8 +1,8 @@
+from runyard.client import ServiceClient, quoted
 from runyard.errors import AttemptOver, Conflict, NotFound, RunyardError
 from runyard.model.runs import RunId
 from runyard.node.event_loop import now
 from runyard.node.growing_file import GrowingFile, GrowingFiles
-from runyard.node.service_client import ServiceClient, quoted
 
 PIECE_BYTES = 4 << 20
 _ROUND_SECONDS = 0.2
@@ -23,7 +23,7 @@ class LogShipping:
 
     def resume(self, client: ServiceClient) -> None:
         """Learn what has been delivered. Raises ServiceAway."""
-        delivered = client.ask("GET", self._address)
+        delivered = client.get(self._address)
         for name, file in self.files.all():
             file.resume(int(delivered.get(name, 0)))
 
@@ -45,7 +45,7 @@ class LogShipping:
 
     def _send(self, client: ServiceClient, name: str, file: GrowingFile, piece: bytes) -> None:
         try:
-            client.call("POST", f"{self._address}/{quoted(name)}?offset={file.offset}", piece)
+            client.post_bytes(f"{self._address}/{quoted(name)}?offset={file.offset}", piece)
         except AttemptOver:
             raise
         except Conflict:

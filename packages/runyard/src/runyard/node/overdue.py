@@ -77,7 +77,7 @@ def _wished_grace(folder: AttemptFolder) -> float | None:
 
 def _end_if_left(folder: AttemptFolder) -> bool:
     """False where the supervisor is at work, and has no process left but those that help it deliver. It does not work
-    while one of them is frozen, such as its exit keeper."""
+    while one of them is frozen."""
     supervisor = folder.supervisor()
     if supervisor is None:
         return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from runyard.blobs.files import FileBlobStore
+from runyard.client import ServiceClient, patiently, quoted
 from runyard.errors import Json, RunyardError
 from runyard.model.files import FileEntry
 from runyard.model.plan import LaunchPlan
@@ -19,7 +20,7 @@ from runyard.node.data.place import Place
 from runyard.node.environment import ensure_environment, find_environment, preparation_log
 from runyard.node.errand import Tell
 from runyard.node.outputs import shows_outputs_of_another
-from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.node.service import connect
 
 _LITTLE_CODE_FILES, _LITTLE_CODE_BYTES = 64, 4 << 20
 
@@ -71,7 +72,7 @@ def prepared_at_once(folder: AttemptFolder, plan: LaunchPlan) -> Prepared | None
 def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell) -> Prepared:
     """Bring everything into the attempt's folder. Tells of steps and messages. Raises RunyardError with words for
     the user."""
-    with closing(ServiceClient(folder.home, plan.token)) as client:
+    with closing(connect(folder.home, plan.token)) as client:
         if plan.kind == "run":
             _place_files(folder, plan, client)
         built = ensure_environment(folder, plan, client, tell)
@@ -85,18 +86,18 @@ def prepare(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: T
 
 def _place_files(folder: AttemptFolder, plan: LaunchPlan, client: ServiceClient) -> None:
     blobs = FileBlobStore(folder.home / "blobs") if plan.shares_files else None
-    fetch = partial(ServiceClient, folder.home, plan.token)
+    fetch = partial(connect, folder.home, plan.token)
     place_files(plan.code, folder.work, blobs, fetch)
     if plan.restores_outputs and not shows_outputs_of_another(folder):
         address = f"/runs/{quoted(plan.run_id)}/files?prefix=outputs/"
-        found = patiently(partial(client.ask, "GET", address))["files"]
+        found = patiently(partial(client.get, address))["files"]
         kept = [FileEntry(file["path"], file["sha256"], file["size"]) for file in found if file["sha256"]]
         place_files(kept, folder.work, blobs, fetch)
 
 
 def _data(folder: AttemptFolder, plan: LaunchPlan, mounting: Mounting, tell: Tell, *, in_image: bool) -> Brought:
-    client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
-    data = ask_for_data(client, plan.attempt_id, shares_files=plan.shares_files)
+    client = connect(folder.home, plan.token, silence_seconds=ANSWER_SECONDS)
+    data = ask_for_data(client, folder.home, plan.attempt_id, shares_files=plan.shares_files)
     client.close()
     mounts = MountPoints(folder, are_private=mounting.has_own_mounts)
     if in_image:

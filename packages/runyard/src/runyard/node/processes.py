@@ -1,6 +1,7 @@
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,10 @@ class ProcessId:
     pid: int
     started: int
     """Clock ticks after boot."""
+
+    def began(self) -> float:
+        """When it was started, as `time.time` counts, to a hundredth of a second."""
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + self.started / os.sysconf("SC_CLK_TCK")
 
     def is_alive(self) -> bool:
         """False for a zombie too: it runs no more."""
@@ -85,12 +90,20 @@ def descendants(root: int, spared: Iterable[int] = ()) -> set[ProcessId]:
     return result
 
 
-def children_of(pid: int) -> set[int] | None:
-    """Pids of the children that the main thread of a process has; None where the kernel does not tell."""
-    try:
-        return set(map(int, (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()))
-    except OSError:
-        return None
+def children(pid: int) -> set[ProcessId]:
+    """Children of a process, zombies too."""
+    return {ProcessId(found.pid, found.started) for found in _all() if found.parent == pid}
+
+
+def below_in_sessions(root: int, leaders: set[ProcessId]) -> set[ProcessId]:
+    """Living processes below `root` in the sessions of these leaders, which may have ended."""
+    numbers = {leader.pid for leader in leaders if identify(leader.pid) in (None, leader)}
+    return {process for process in descendants(root) if _session_of(process.pid) in numbers}
+
+
+def leads_session(pid: int) -> bool:
+    """Tell whether the process, which may be a zombie, leads a session."""
+    return _session_of(pid) == pid
 
 
 def carrying(variable: str, value: str, spared: Iterable[int] = (), *, home: Path | None = None) -> set[ProcessId]:
@@ -146,6 +159,13 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def _all() -> Iterator[_Stat]:

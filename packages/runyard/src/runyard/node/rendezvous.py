@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from runyard.client import patiently, quoted
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
-from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.node.service import connect
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.5, 1.4
 _PAUSE_OF_THE_UNHURRIED_SECONDS = 0.1
@@ -21,11 +22,11 @@ def await_roster(home: Path, plan: LaunchPlan, facts: Json) -> Json:
 
     For a process that has nothing else to do: it waits for as long as it takes.
     """
-    client = ServiceClient(home, plan.token, timeout_seconds=_ANSWER_SECONDS)
+    client = connect(home, plan.token, silence_seconds=_ANSWER_SECONDS)
     address, body = f"/attempts/{quoted(plan.attempt_id)}/report", {"state": "ready", "node": plan.node, **facts}
     pause = _FIRST_PAUSE_SECONDS if plan.here.processes else _PAUSE_OF_THE_UNHURRIED_SECONDS
     while True:
-        answer = patiently(lambda: client.ask("POST", address, body))
+        answer = patiently(lambda: client.post(address, body))
         if answer.get("cancel"):
             return {"end_as": answer.get("end_as") or "canceled"}
         if answer.get("roster"):

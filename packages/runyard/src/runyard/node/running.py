@@ -1,6 +1,5 @@
 import os
 import time
-from collections.abc import Collection
 from datetime import UTC, datetime
 
 from runyard.errors import Json
@@ -9,7 +8,7 @@ from runyard.node import ending as ends
 from runyard.node.background import Background
 from runyard.node.ending import Ending
 from runyard.node.event_loop import now
-from runyard.node.keeper import PROCESS, UNKNOWN, Keeper
+from runyard.node.exits import PROCESS, UNKNOWN, Exits
 from runyard.node.processes import out_of_memory_kills
 from runyard.node.rank_logs import log_of_rank, ranks_of
 from runyard.node.script import Launch
@@ -25,14 +24,14 @@ class Running:
     until the part is told to stop, since other nodes may still need them.
     """
 
-    def __init__(self, launch: Launch, background: Background, tree: ProcessTree, keeper: Keeper) -> None:
-        self._launch, self._background, self._tree, self._keeper = launch, background, tree, keeper
+    def __init__(self, launch: Launch, background: Background, tree: ProcessTree, exits: Exits) -> None:
+        self._launch, self._background, self._tree, self._exits = launch, background, tree, exits
         self._plan, self._folder = launch.plan, launch.folder
         self._processes: dict[int, ProcessSpec] = {}
         self._is_followed = False
 
-    def run(self, *, kept_out: Collection[int], life: Collection[int]) -> Ending:
-        """Start the processes and wait for their end. Their exit keeper holds `life` and not `kept_out`."""
+    def run(self) -> Ending:
+        """Start the processes and wait for their end."""
         limit = self._plan.max_seconds
         facts: Json = {
             "at": time.time(),
@@ -42,7 +41,7 @@ class Running:
             "roster": list(self._launch.roster),
         }
         try:
-            self._processes = self._start(facts, kept_out, life)
+            self._processes = self._start(facts)
         except OSError as e:
             self._tree.end(0)
             return ends.failed("Starting", f"The script could not be started: {ends.obstacle(e)}", "UserError")
@@ -56,16 +55,16 @@ class Running:
     def follow(self, facts: Json) -> Ending:
         """Wait for the end of what an earlier supervisor started; `facts` are those that it left."""
         self._is_followed = True
-        self._processes = self._keeper.follow(self._plan.here.processes)
+        self._processes = self._exits.follow(self._plan.here.processes)
         self._report_running()
         return self._wait(facts)
 
-    def _start(self, facts: Json, kept_out: Collection[int], life: Collection[int]) -> dict[int, ProcessSpec]:
+    def _start(self, facts: Json) -> dict[int, ProcessSpec]:
         launch, specs = self._launch, self._plan.here.processes
         launch.begin_logs()
         if launch.container is None and specs:
             starts = [(spec, launch.start_of(spec)) for spec in specs]
-            return self._keeper.start(starts, facts, kept_out=kept_out, life=life, enter=launch.enter)
+            return self._exits.start(starts, facts, launch.enter)
         self._folder.write(PROCESS, facts)
         return {} if launch.container is None else launch.start_inside(launch.container)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from runyard.client import certificates_file
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan, ProcessSpec
 from runyard.node.attempt import PART_VARIABLE, AttemptFolder
@@ -12,7 +13,6 @@ from runyard.node.containers.spec import Program, inside_gpus, mpi_mounts
 from runyard.node.mpi.launching import FILES_OF_LAUNCHERS, PROGRAMS
 from runyard.node.preparation import Prepared
 from runyard.node.rendezvous import with_ports
-from runyard.node.service_client import certificates_file
 from runyard.node.starting import Start, start
 from runyard.planning.variables import without_places
 
@@ -36,6 +36,8 @@ class Launch:
     """Variables of what starts ranks here."""
     enter: Callable[[], None] | None = None
     """Called in the new process before it becomes the script: into the attempt's own network."""
+    held: tuple[int, ...] = ()
+    """Descriptors that each process holds while it runs."""
     container: PartContainer | None = None
     """Where the processes live, if not among the machine's own."""
     of_daemons: Callable[[], PartContainer] | None = None
@@ -157,7 +159,7 @@ class Launch:
         return with_ports(self.words.get(word, word), self.roster)
 
     def _start(self, name: str, command: list[str], variables: dict[str, str], log: Path) -> Start:
-        return Start(name, command, variables, str(self.folder.work), str(log))
+        return Start(name, command, variables, str(self.folder.work), str(log), held=self.held)
 
 
 def _rank_of(spec: ProcessSpec) -> int | None:

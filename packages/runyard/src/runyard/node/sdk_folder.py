@@ -1,3 +1,4 @@
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -11,6 +12,7 @@ from runyard.run_folders import sdk_root
 from runyard.version import VERSION
 
 _PACKAGES = ("azureml", "runyard_sdk")
+_SMALLEST_BLOCK = 512
 
 
 def ensure_sdk_folder(home: Path) -> Path:
@@ -22,6 +24,34 @@ def ensure_sdk_folder(home: Path) -> Path:
     if not folder.is_dir():
         _copy(_installed_sdk(), folder)
     return folder
+
+
+class Bytecode:
+    """The compiled files of an SDK folder, which the Pythons of scripts write there.
+
+    Python before 3.13.1 takes a short write for a whole one: on a disk that fills, it leaves a file that ends with a
+    block, and every later run that imports the module fails.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        packages = (path for path, _, names in os.walk(folder) if "__init__.py" in names)
+        self._seen = {os.path.join(path, "__pycache__"): 0 for path in packages}
+
+    def drop_torn(self) -> None:
+        """Remove files that may be cut off, in folders that have changed. A whole one of such a size is made again."""
+        for cache, seen in self._seen.items():
+            with contextlib.suppress(OSError):
+                changed = os.stat(cache).st_mtime_ns
+                if changed != seen:
+                    _drop_torn(cache)
+                    self._seen[cache] = changed
+
+
+def _drop_torn(cache: str) -> None:
+    with os.scandir(cache) as entries:
+        for entry in entries:
+            if entry.name.endswith(".pyc") and entry.stat().st_size % _SMALLEST_BLOCK == 0:
+                os.unlink(entry.path)
 
 
 def sdk_digest() -> str:

@@ -4,10 +4,12 @@ The supervisor holds the part's lock for its life. Everything it knows that matt
 when it is killed the next one on the same folder brings the part to a true end.
 """
 
+import contextlib
 import os
 import signal
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -25,13 +27,12 @@ from runyard.node.data.care import DataCare
 from runyard.node.ending import Ending
 from runyard.node.errand import Errand, Tell
 from runyard.node.event_loop import now
+from runyard.node.exits import PROCESS, Exits
 from runyard.node.journals import lost_lines
-from runyard.node.keeper import PROCESS, Keeper
-from runyard.node.keeping import ForkedKeeper
 from runyard.node.outputs import OUTPUTS, shows_outputs_of_another
 from runyard.node.overdue import OVERDUE
 from runyard.node.preparation import Mounting, Prepared, prepare, prepared_at_once
-from runyard.node.processes import adopt_orphans, identify
+from runyard.node.processes import ProcessId, adopt_orphans, identify
 from runyard.node.rank_logs import ranks_of
 from runyard.node.running import Running
 from runyard.node.script import Launch
@@ -45,9 +46,9 @@ _LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(home: Path, part: str, lock: int, sdk: Path | None, keeper: ForkedKeeper | None) -> None:
+def supervise(home: Path, part: str, lock: int, sdk: Path | None, keeper: ProcessId | None) -> None:
     """Bring the part to its end. `lock` is the descriptor that holds its lock, `sdk` the folder of the SDK if the
-    agent has found it, `keeper` an exit keeper that waits for its order."""
+    agent has found it, `keeper` the exit keeper above that agent."""
     body = AttemptFolder(home, part).read("plan.json")
     if body is not None:
         plan = plan_from_json(body)
@@ -56,27 +57,26 @@ def supervise(home: Path, part: str, lock: int, sdk: Path | None, keeper: Forked
 
 class Supervisor:
     def __init__(
-        self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None, keeper: ForkedKeeper | None
+        self, folder: AttemptFolder, plan: LaunchPlan, lock: int, sdk: Path | None, keeper: ProcessId | None
     ) -> None:
         self._folder, self._plan, self._lock, self._sdk = folder, plan, lock, sdk
         self._background = Background(folder, plan)
         self._data = DataCare(folder, plan, self)
-        self._keeper = Keeper(folder, self._background.loop, self._background.watcher, keeper)
+        self._exits = Exits(folder, self._background.loop, keeper)
         self._containers = ContainerCare(folder, self.run_aside)
         self._tree = ProcessTree(
             folder,
             self.wait_until,
-            self._has_children,
+            self._background.loop.has_children,
             own=self._own_processes,
-            keepers=lambda: self._keeper.pids,
+            followed=lambda: self._exits.followed,
             containers=self._containers,
         )
         self._assembly = Assembly(folder, plan, self._background, self._tree, self._containers)
 
     def run(self) -> None:
         was_supervised = self._folder.was_supervised()
-        own = identify(os.getpid())
-        self._folder.write("supervisor.json", {"pid": os.getpid(), "started": own.started if own else 0})
+        self._sign_in()
         adopt_orphans()
         self._folder.make_room()
         self._background.listen()
@@ -86,10 +86,18 @@ class Supervisor:
                 self._finish(ending)
         except AttemptOver:
             self._give_up()
-        self._keeper.kill()  # one that somebody has frozen would outlive the part
         self._containers.remove()  # also what a supervisor before this one had asked for in its last moment
         self._assembly.close()
         self._folder.delete()
+
+    def _sign_in(self) -> None:
+        own = identify(os.getpid())
+        facts: Json = {"pid": os.getpid(), "started": own.started if own else 0}
+        try:
+            self._folder.write("supervisor.json", facts)
+        except OSError:  # the disk is full: a supervisor before this one holds room for the part's end
+            self._folder.free_own_reserve()
+            self._folder.write("supervisor.json", facts)
 
     def _found_end(self) -> Ending | None:
         """The end that an earlier supervisor left, or that what it started comes to; None when the script was not
@@ -113,21 +121,18 @@ class Supervisor:
     def _may_follow(self) -> Json | None:
         """What an earlier supervisor left about the processes that it started, where they need nothing that died with
         it; None else."""
-        started = self._folder.read(PROCESS)
-        if started is None or not self._keeper.find(started) or self._data.known_script_end() is not None:
+        started, processes = self._folder.read(PROCESS), self._plan.here.processes
+        if started is None or self._data.known_script_end() is not None:
             return None
-        while self._keeper.is_alive() and not self._keeper.may_have_started():  # it leaves, or begins
-            if self._background.stop is not None:
-                self._keeper.kill()  # it may be frozen
-            self.wait_until(self._keeper.may_have_started, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
-        if not self._keeper.may_have_started() or self._told_before() is not None:
+        self._exits.find(started, processes)
+        if not self._exits.may_have_started(processes) or self._told_before() is not None:
             return None
         if self._plan.is_distributed:
             return started if self._is_decided() else None
-        statuses = self._keeper.statuses(self._plan.here.processes)
-        if None in statuses and not (self._keeper.is_alive() and self._data.are_mounts_alive()):
+        if not self._exits.are_kept(processes):
             return None
-        return started
+        is_over = None not in self._exits.statuses(processes)
+        return started if is_over or self._data.are_mounts_alive() else None
 
     def _is_decided(self) -> bool:
         """Whether the work of a part of a distributed run is done. What still runs cannot go on: its network, ports and
@@ -137,12 +142,12 @@ class Supervisor:
         has_launcher = any(spec.role == "launcher" for spec in processes)
         until = now() + (0.0 if has_launcher else _LAST_MOMENT_SECONDS)
         essential = [spec for spec in processes if spec.is_essential]
-        while None in self._keeper.statuses(essential) and self._keeper.is_alive() and now() < until:
+        while None in self._exits.statuses(essential) and self._exits.has_keeper() and now() < until:
             self.wait_until(lambda: False, now() + _LOOK_AGAIN_SECONDS, ignore_cancel=True)
-        if any(self._keeper.statuses(processes)):
+        if any(self._exits.statuses(processes)):
             return self._background.stop is None
-        left = essential if self._keeper.is_alive() else processes
-        return None not in self._keeper.statuses(left)
+        left = essential if self._exits.has_keeper() else processes
+        return None not in self._exits.statuses(left)
 
     def _follow(self, started: Json) -> Ending:
         """Wait for what an earlier supervisor started: it goes on, with its logs and files in the same places."""
@@ -151,13 +156,13 @@ class Supervisor:
         self._background.collection.sweep()
         prepared = Prepared.from_json(started["prepared"])
         launch = Launch(self._folder, self._plan, prepared, self._sdk or Path(), roster=started["roster"])
-        return self._ended(Running(launch, self._background, self._tree, self._keeper).follow(started), prepared)
+        return self._ended(Running(launch, self._background, self._tree, self._exits).follow(started), prepared)
 
     def _lost_end(self) -> Ending | None:
         started = self._folder.read(PROCESS)
         has_keeper = started is not None and bool(started.get("keeper"))
         if self._folder.read(READY) is None and (
-            started is None or (has_keeper and not self._keeper.may_have_started())
+            started is None or (has_keeper and not self._exits.may_have_started(self._plan.here.processes))
         ):
             return None
         if (told := self._told_before()) is not None:
@@ -194,7 +199,7 @@ class Supervisor:
         except AttemptOver:
             raise
         except Exception as e:  # a mistake of ours must not be told as the supervisor having been killed
-            with self._folder.node_log.open("a", encoding="utf-8") as log:
+            with contextlib.suppress(OSError), self._folder.node_log.open("a", encoding="utf-8") as log:
                 traceback.print_exc(file=log)
             self._tree.end(self._background.grace())
             return ends.failed("Starting", f"The node supervisor failed: {type(e).__name__}: {e}.")
@@ -254,12 +259,12 @@ class Supervisor:
         """Nobody may prune the environment while the script uses it."""
         built = BuiltEnvironment(prepared.environment_key, Path(prepared.python), prepared.lock, image=prepared.image)
         try:
-            with Environments(environments_root(self._folder.home), {}).hold(built):
-                return self._run_processes(prepared)
+            with Environments(environments_root(self._folder.home), {}).hold(built) as held:
+                return self._run_processes(prepared, held)
         except EnvironmentFailed as e:
             return ends.failed("Starting", str(e))
 
-    def _run_processes(self, prepared: Prepared) -> Ending:
+    def _run_processes(self, prepared: Prepared, environment: int | None) -> Ending:
         here = self._plan.here
         self._folder.hold_reserve(max(len(here.processes), len(here.ranks)))
         sdk = self._sdk or ensure_sdk_folder(self._folder.home)
@@ -271,8 +276,9 @@ class Supervisor:
             return ends.failed("Starting", str(e))
         if launch is None:
             return ends.as_told(self._background.stop.end_as if self._background.stop else "canceled", "Starting")
-        running = Running(launch, self._background, self._tree, self._keeper)
-        return running.run(kept_out=(self._lock,), life=self._data.mounts.life)
+        # What the script needs stays for it when this process is killed.
+        held = (*([] if environment is None else [environment]), *self._data.mounts.life)
+        return Running(replace(launch, held=held), self._background, self._tree, self._exits).run()
 
     def _finish(self, ending: Ending) -> None:
         deliveries, courier = self._background.deliveries, self._background.courier
@@ -337,9 +343,6 @@ class Supervisor:
         self, is_done: Callable[[], bool], deadline: float | None = None, *, ignore_cancel: bool = False
     ) -> None:
         self._background.wait_until(is_done, deadline, ignore_cancel=ignore_cancel)
-
-    def _has_children(self) -> bool:
-        return self._background.loop.has_children() and not self._keeper.is_alone()
 
     def _own_processes(self) -> set[int]:
         return {*self._data.mounts.pids, *self._assembly.pids}

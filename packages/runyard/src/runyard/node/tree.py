@@ -30,13 +30,13 @@ class ProcessTree:
         has_children: Callable[[], bool],
         *,
         own: Callable[[], set[int]],
-        keepers: Callable[[], set[int]],
+        followed: Callable[[], set[ProcessId]],
         containers: ContainerCare,
     ) -> None:
-        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them; `keepers`
-        those that end by themselves after the last process below them."""
+        """`own` gives the supervisor's own processes, which it ends itself when it no longer needs them; `followed`
+        those of the part that an earlier supervisor started."""
         self._folder, self._wait_until, self._has_children, self._own = folder, wait_until, has_children, own
-        self._keepers, self._containers = keepers, containers
+        self._followed, self._containers = followed, containers
 
     def end(self, grace_seconds: float, *, strays: bool = True) -> None:
         """Ask every process to stop, kill what is left after the grace, and return when none is left.
@@ -46,7 +46,7 @@ class ProcessTree:
         all that is in them.
         """
         has_containers = self._containers.may_be_left()
-        if not has_containers and not self._has_children() and not (strays and self._tagged()):
+        if not (has_containers or self._has_children() or self._followed() or (strays and self._tagged())):
             return
         if has_containers and not self._tagged():
             self._stop_by_engine(grace_seconds)
@@ -63,9 +63,10 @@ class ProcessTree:
 
     def living(self) -> set[ProcessId]:
         """All that run now."""
-        spared, keepers = self._spared(), self._keepers()
-        below = {process for root in (os.getpid(), *keepers) for process in descendants(root, spared)}
-        return {process for process in below | self._tagged() if process.pid not in keepers}
+        spared = self._spared()
+        followed = {process for process in self._followed() if process.pid not in spared}
+        roots = (os.getpid(), *(process.pid for process in followed))
+        return followed.union(self._tagged(), *(descendants(root, spared) for root in roots))
 
     def ask_to_stop(self, pid: int) -> None:
         """Ask one process of the part, and all below it; what does not heed that ends with the part. A number that
@@ -101,13 +102,13 @@ class ProcessTree:
 
 
 def platform_processes(home: Path) -> set[int]:
-    """The service, the agent and the gateway of this home."""
-    return {pid for name in ("service.json", "agent.json", "gateway.json") if (pid := _pid_in(home / name))}
+    """The service, the agent with its exit keeper, and the gateway of this home."""
+    return {pid for name in ("service.json", "agent.json", "gateway.json") for pid in _pids_in(home / name)}
 
 
-def _pid_in(file: Path) -> int | None:
+def _pids_in(file: Path) -> list[int]:
     try:
-        pid = json.loads(file.read_bytes()).get("pid")
-    except (OSError, ValueError):
-        return None
-    return pid if isinstance(pid, int) else None
+        facts = json.loads(file.read_bytes())
+        return [pid for name in ("pid", "keeper") if isinstance(pid := facts.get(name), int)]
+    except (OSError, ValueError, AttributeError):
+        return []

@@ -1,5 +1,7 @@
 """Why a process of a run ended as it did, from what it and others left behind."""
 
+import errno
+import os
 import signal
 from collections.abc import Sequence
 
@@ -10,6 +12,7 @@ from runyard.node import ending as ends
 from runyard.node.attempt import RESERVE_BYTES
 from runyard.node.containers.part_container import PartContainer
 from runyard.node.ending import Ending
+from runyard.node.journals import met_full_disk
 from runyard.node.mpi.launching import IN_IMAGES
 from runyard.node.mpi.outcome import blame
 from runyard.node.ports import says_in_use, stranger_on
@@ -17,6 +20,7 @@ from runyard.node.rank_logs import log_of_rank
 from runyard.node.script import Launch, log_file
 
 _ON_CPU = "takes the CPU"
+_NO_SPACE = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _OF_CUDA = ("CUDA", "cuda", "cuDNN", "cudnn", "NVIDIA", "libcublas")
 
 
@@ -40,10 +44,10 @@ def why_not_started(launch: Launch) -> Ending | None:
 def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: bool) -> Ending:
     """The end of the part whose process `spec` has decided it, by its wait status."""
     folder = launch.folder
-    disk_is_full = folder.free_bytes() < RESERVE_BYTES
+    is_full = folder.free_bytes() < RESERVE_BYTES
     log = log_file(folder, spec)
     ran_out = memory_ran_out or bool(launch.container and launch.container.news.out_of_memory_kills)
-    ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=ran_out, disk_is_full=disk_is_full)
+    ending = ends.ended_by_itself(status, log, rank=spec.rank, memory_ran_out=ran_out)
     ending.warnings += [notice.removeprefix("Runyard: ") for notice in launch.plan.notices if _ON_CPU in notice]
     if ending.outcome != "failed":
         return ending
@@ -54,6 +58,7 @@ def judge(launch: Launch, spec: ProcessSpec, status: int, *, memory_ran_out: boo
         _blame_container(ending, launch.container, launch.plan.container.memory_bytes)
     _name_port_thief(ending, launch)
     _name_missing_gpu(ending, launch.plan.notices)
+    name_full_disk(ending, is_full=is_full, was_met=met_full_disk(folder.journals))
     return ending
 
 
@@ -63,6 +68,23 @@ def _name_missing_gpu(ending: Ending, notices: Sequence[str]) -> None:
     message = str((ending.error or {}).get("message", ""))
     if ending.error and said and any(word in message for word in _OF_CUDA):
         ending.error["message"] = f"{message.rstrip('.')}. {said.removeprefix('Runyard: ')}"
+
+
+def name_full_disk(ending: Ending, *, is_full: bool, was_met: bool) -> None:
+    """The log of a script may have had no room for the reason, and by now there may be room again.
+
+    `is_full`: the node's disk is, now. `was_met`: the script noted that a full disk ended it.
+    """
+    if ending.error is None:
+        return
+    message = str(ending.error["message"])
+    if is_full:
+        said = "There is no space left on the node's disk: free some, or write less."
+    elif was_met or any(text in message for text in _NO_SPACE):
+        said = "A disk that the script writes to was full: free some space there, or write less."
+    else:
+        return
+    ending.error["message"] = f"{message.rstrip('.')}. {said}"
 
 
 def _blame_container(ending: Ending, container: PartContainer, memory_bytes: int | None) -> None:

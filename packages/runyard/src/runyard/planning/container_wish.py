@@ -1,26 +1,25 @@
 """How the containers of a run are made: what its definition says beside the image."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from runyard.core.definitions.fields import shown
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.images import ContainerWish
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.docker_arguments import Asked, parsed_arguments, size_in_bytes
-from runyard.planning.image import mapping_in, shown
 from runyard.planning.variables import without_places
 
 _LOCAL_FILE = re.compile(r"file:|(?:^|[\s=@])[/~]", re.IGNORECASE)
 
 
-def container_wish(definition: Mapping[str, Any]) -> ContainerWish:
+def container_wish(definition: RunDefinition) -> ContainerWish:
     """InvalidArgument names the argument that cannot be followed."""
     return _asked(definition).wish
 
 
-def check_host_access(definition: Mapping[str, Any], *, is_allowed: bool) -> None:
+def check_host_access(definition: RunDefinition, *, is_allowed: bool) -> None:
     """Raises InvalidArgument for arguments that reach for the machine, where its operator does not allow that."""
     reaching = dict.fromkeys(_asked(definition).host_access)
     if reaching and not is_allowed:
@@ -44,33 +43,20 @@ def check_local_files(spec: EnvironmentSpec) -> None:
             )
 
 
-def without_reach(definition: Mapping[str, Any]) -> dict[str, Any]:
+def without_reach(definition: RunDefinition) -> RunDefinition:
     """The definition without the submitter's word on where the machine keeps its files: caches, certificates and wheel
     folders are seen by the containers of builds, and an engine mounts what it is told to."""
-    ours = mapping_in(definition, "runyard")
-    submitter = mapping_in(ours, "submitter")
-    variables = {str(name): str(value) for name, value in mapping_in(submitter, "variables").items()}
-    submitter = {**submitter, "variables": without_places(variables)}
-    return {**definition, "runyard": {**ours, "submitter": submitter}}
+    submitter = definition.runyard.submitter
+    return definition.with_runyard(submitter={**submitter.raw, "variables": without_places(submitter.variables)})
 
 
-def _asked(definition: Mapping[str, Any]) -> Asked:
+def _asked(definition: RunDefinition) -> Asked:
     """The run's own section (DockerConfiguration) comes after the environment's, and its arguments after those."""
-    of_environment = mapping_in(mapping_in(definition, "environment"), "docker")
-    of_run = mapping_in(definition, "docker")
-    given = [*_listed(of_environment.get("arguments")), *_listed(of_run.get("arguments"))]
-    asked = parsed_arguments(given)
-    shm_size = of_environment.get("shmSize") or of_run.get("shmSize")
-    if of_run.get("useDocker") and of_run.get("shmSize"):
-        shm_size = of_run["shmSize"]
+    of_environment, of_run = definition.environment.docker, definition.docker
+    asked = parsed_arguments([*of_environment.arguments, *of_run.arguments])
+    shm_size = of_environment.shm_size or of_run.shm_size
+    if of_run.use_docker and of_run.shm_size:
+        shm_size = of_run.shm_size
     if shm_size is None or asked.wish.shm_bytes is not None:
         return asked
     return replace(asked, wish=replace(asked.wish, shm_bytes=size_in_bytes(shm_size, "shm_size")))
-
-
-def _listed(arguments: Any) -> list[Any]:
-    if arguments is None or isinstance(arguments, str):
-        return [arguments] if arguments else []
-    if not isinstance(arguments, list | tuple):
-        raise InvalidArgument(f"docker.arguments must be a list of strings, got {ascii(arguments)[:80]}.")
-    return list(arguments)

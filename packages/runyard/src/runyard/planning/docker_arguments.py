@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.core.definitions.fields import JsonValue, shown
 from runyard.errors import InvalidArgument
 from runyard.model.images import ContainerWish, VolumeWish
-from runyard.planning.image import shown
 
 MOST_ARGUMENTS, LONGEST_ARGUMENT = 1000, 32 * 1024
 LARGEST_BYTES = 1 << 50
@@ -48,7 +48,7 @@ class Asked:
     host_access: tuple[str, ...] = ()
 
 
-def parsed_arguments(given: Any) -> Asked:
+def parsed_arguments(given: Sequence[str]) -> Asked:
     """InvalidArgument names the argument that is not known, or what is wrong with its value."""
     words = _words(given)
     asked = Asked()
@@ -67,7 +67,7 @@ def _check_network(wish: ContainerWish) -> None:
         )
 
 
-def size_in_bytes(given: Any, argument: str) -> int:
+def size_in_bytes(given: JsonValue, argument: str) -> int:
     """Of '2g', '512m', '1.5GB' or a number of bytes."""
     text = str(given).strip()
     found = _SIZE.fullmatch(text) if not isinstance(given, bool) else None
@@ -80,13 +80,7 @@ def size_in_bytes(given: Any, argument: str) -> int:
     return size
 
 
-def _words(given: Any) -> list[str]:
-    if isinstance(given, str):
-        given = [given]
-    if given is None:
-        given = ()
-    if not isinstance(given, Sequence) or not all(isinstance(one, str) for one in given):
-        raise InvalidArgument(f"docker.arguments must be a list of strings, got {shown(given)}.")
+def _words(given: Sequence[str]) -> list[str]:
     if len(given) > MOST_ARGUMENTS or any(len(one) > LONGEST_ARGUMENT for one in given):
         raise InvalidArgument(
             f"docker.arguments has too much: at most {MOST_ARGUMENTS} entries of {LONGEST_ARGUMENT} characters."

@@ -1,8 +1,8 @@
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import Any
 
+from runyard.core.definitions.run import Estimator, RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.planning.frameworks import Recipe, last_recipe_on, recipe, recipe_of
@@ -26,7 +26,7 @@ EXTRAS_AND_SPACES = re.compile(r"\[[^\[\]]*+\]|\s")
 
 
 def plan_environment(
-    definition: Mapping[str, Any],
+    definition: RunDefinition,
     *,
     gpu_present: bool,
     for_tables: Sequence[str] = (),
@@ -40,60 +40,46 @@ def plan_environment(
     `for_tables`: what reading the run's tables takes. azureml-defaults brought it, so few lists of packages name it.
     `sources`: tells apart environments whose packages come from different indexes.
     """
-    environment = definition.get("environment") or {}
-    python = environment.get("python") or {}
-    ours = definition.get("runyard") or {}
-    image = image_of(environment) if wants_image(definition) else None
-    if python.get("userManagedDependencies"):
+    image = image_of(definition.environment) if wants_image(definition) else None
+    lock = definition.runyard.lock
+    if definition.environment.python.user_managed:
         if image is not None:
             # The steps of a Dockerfile install from there too.
             taken_from = sources if image.dockerfile else ""
-            return EnvironmentSpec(user_managed=True, image=image, sources=taken_from, locked=locked_by(definition))
-        return EnvironmentSpec(python=_managed_python(python, ours), user_managed=True)
+            return EnvironmentSpec(user_managed=True, image=image, sources=taken_from, locked=lock)
+        return EnvironmentSpec(python=_managed_python(definition), user_managed=True)
     spec = _with_packages(definition, gpu_present, for_tables, origins)
-    return replace(spec, image=image, sources=sources, locked=locked_by(definition))
+    return replace(spec, image=image, sources=sources, locked=lock)
 
 
 def _with_packages(
-    definition: Mapping[str, Any], gpu_present: bool, for_tables: Sequence[str], origins: Sequence[Origin]
+    definition: RunDefinition, gpu_present: bool, for_tables: Sequence[str], origins: Sequence[Origin]
 ) -> EnvironmentSpec:
-    python = (definition.get("environment") or {}).get("python") or {}
-    ours = definition.get("runyard") or {}
-    wishes = _wishes(python, ours)
-    by_sdk = python.get("versionsChosenBySdk")
-    _pin_as_made(
-        wishes, origins, {requirement_name(str(line)) for line in by_sdk} if isinstance(by_sdk, list) else set()
-    )
+    python, estimator = definition.environment.python, definition.runyard.estimator
+    wishes = _wishes(definition)
+    _pin_as_made(wishes, origins, set(map(requirement_name, python.versions_chosen_by_sdk)))
     _add_for_tables(wishes, for_tables)
-    estimator = ours.get("estimator") or {}
-    if estimator.get("unpinned"):
+    if estimator.unpinned:
         _pin_framework(wishes, estimator, gpu_present)
     replace_dead_names(wishes, gpu_present=gpu_present)
     own_horovod = _taken_out(wishes, HOROVOD)
     mpi = uses_mpi(definition)
-    if estimator.get("framework"):
+    if estimator.framework:
         spec = _with_framework(estimator, wishes, gpu_present, mpi)
     else:
-        spec = replace(_as_wished(wishes, mpi), python_instead=_python_instead(wishes, ours))
-    channels = (python.get("condaDependencies") or {}).get("channels") or ()
-    return with_conda(_with_builds(spec, own_horovod, mpi), wishes, channels)
+        spec = replace(_as_wished(wishes, mpi), python_instead=_python_instead(wishes, definition))
+    return with_conda(_with_builds(spec, own_horovod, mpi), wishes, python.channels)
 
 
-def locked_by(definition: Mapping[str, Any]) -> str:
-    """The lock of the run that this one repeats."""
-    kept = (definition.get("runyard") or {}).get("locked") or {}
-    return str(kept.get("lock") or "")
+def uses_mpi(definition: RunDefinition) -> bool:
+    return "mpi" in definition.communicator.lower()
 
 
-def uses_mpi(definition: Mapping[str, Any]) -> bool:
-    return "mpi" in str(definition.get("communicator") or "").lower()
-
-
-def _managed_python(python: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    path = str(python.get("interpreterPath") or "")
+def _managed_python(definition: RunDefinition) -> str:
+    path = definition.environment.python.interpreter_path
     if path.startswith("/"):
         return path
-    submitter = str((ours.get("submitter") or {}).get("python") or "")
+    submitter = definition.runyard.submitter.python
     if not submitter.startswith("/"):
         raise InvalidArgument(
             f"interpreter_path is {path!r}, and the submitting interpreter is not known.",
@@ -102,17 +88,11 @@ def _managed_python(python: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     return submitter
 
 
-def _wishes(python: Mapping[str, Any], ours: Mapping[str, Any]) -> Wishes:
-    wishes = Wishes()
-    conda = python.get("condaDependencies") or {}
-    pip: list[str] = []
-    for entry in conda.get("dependencies") or []:
-        if isinstance(entry, Mapping):
-            pip.extend(map(str, entry.get("pip") or []))
-        else:
-            add_conda(wishes, [str(entry)])
-    add_conda(wishes, map(str, ours.get("conda_packages") or []))
-    add_pip(wishes, pip)
+def _wishes(definition: RunDefinition) -> Wishes:
+    wishes, python = Wishes(), definition.environment.python
+    add_conda(wishes, python.conda_packages)
+    add_conda(wishes, definition.runyard.conda_packages)
+    add_pip(wishes, python.pip_packages)
     return wishes
 
 
@@ -130,11 +110,11 @@ def _pin_as_made(wishes: Wishes, origins: Sequence[Origin], by_sdk: Container[st
             wishes.notes.append(f"'{line}' {why}: {chosen.release} is taken, as in {origin.said}.")
 
 
-def _pin_framework(wishes: Wishes, estimator: Mapping[str, Any], gpu_present: bool) -> None:
+def _pin_framework(wishes: Wishes, estimator: Estimator, gpu_present: bool) -> None:
     """An estimator of a framework means the releases of its time, not those of today. A version that its user named
     is held in any case, its default where the environment's Python can have it."""
-    chosen = recipe(str(estimator["unpinned"]), str(estimator.get("version")), gpu=gpu_present)
-    is_default = bool(estimator.get("version_is_default"))
+    chosen = recipe(estimator.unpinned, estimator.version, gpu=gpu_present)
+    is_default = estimator.version_is_default
     if not is_default or _suits(wishes.python, chosen.pythons):
         pin_framework(wishes, chosen, by="The estimator's default" if is_default else "framework_version")
 
@@ -181,9 +161,9 @@ def _wished_python(version: str) -> str:
     return version
 
 
-def _python_instead(wishes: Wishes, ours: Mapping[str, Any]) -> str:
+def _python_instead(wishes: Wishes, definition: RunDefinition) -> str:
     """The submitter's, where the SDK filled in its default: what the user pins is what the submitter has."""
-    version = str((ours.get("submitter") or {}).get("python_version") or "")
+    version = definition.runyard.submitter.python_version
     return version if wishes.python == SDK_DEFAULT_PYTHON and MINOR.fullmatch(version) else ""
 
 
@@ -263,10 +243,10 @@ def framework_environment(chosen: Recipe, wishes: Wishes, *, gpu: bool, mpi: boo
     )
 
 
-def _with_framework(estimator: Mapping[str, Any], wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:
-    framework = str(estimator["framework"])
-    version = str(estimator.get("version") or DEFAULT_VERSIONS.get(framework, ""))
-    gpu = bool(estimator.get("use_gpu")) and gpu_present
+def _with_framework(estimator: Estimator, wishes: Wishes, gpu_present: bool, mpi: bool) -> EnvironmentSpec:
+    framework = estimator.framework
+    version = estimator.version or DEFAULT_VERSIONS.get(framework, "")
+    gpu = bool(estimator.use_gpu) and gpu_present
     return framework_environment(recipe(framework, version, gpu=gpu), wishes, gpu=gpu, mpi=mpi)
 
 

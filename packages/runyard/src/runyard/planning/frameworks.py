@@ -111,7 +111,7 @@ def package_names(framework: str) -> frozenset[str]:
 
 
 def _release(framework: str, version: str, argument: str) -> tuple[str, tuple[str, ...]]:
-    if not SHAPE.fullmatch(version):
+    if not SHAPE.fullmatch(version) and version not in _releases(framework):  # 0.22.2.post1 is one
         raise _unknown(framework, version, argument)
     wanted = _numbers(version)
     releases = _releases(framework)

@@ -1,11 +1,11 @@
 """What the nodes of one attempt have told, taken together: whether to start, to stop, and how it ended and why."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
+from runyard.core.definitions.fields import JsonObject
 from runyard.model.parts import Part, PartState
 from runyard.model.runs import AttemptId
 
@@ -21,7 +21,7 @@ _AFTER_A_PEER = frozenset({signal.SIGABRT, signal.SIGTERM, signal.SIGINT, signal
 
 @dataclass(frozen=True)
 class Decision:
-    roster: tuple[Mapping[str, Any], ...] | None = None
+    roster: tuple[JsonObject, ...] | None = None
     """What the nodes must know of one another, by node; None until all are ready."""
     stop: str | None = None
     """What parts that have not ended shall be told to end as: "failed", "completed", "canceled"; None: go on."""
@@ -34,7 +34,7 @@ class Decision:
 def decide(node_count: int, parts: Sequence[Part]) -> Decision:
     """Pure: the same parts give the same decision, in whatever order they came."""
     judged = sorted((part for part in parts if part.state in _JUDGED), key=lambda part: part.node)
-    outcomes = {str(part.facts.get("outcome")) for part in judged}
+    outcomes = {part.told.outcome for part in judged}
     have_all_ended = sum(part.state is PartState.ENDED for part in judged) == node_count
     roster = _roster(node_count, parts)
     if "canceled" in outcomes:
@@ -49,15 +49,15 @@ def decide(node_count: int, parts: Sequence[Part]) -> Decision:
 def lost_part(attempt_id: AttemptId, node: int, at: datetime, why: str) -> Part:
     """A part whose node is gone, and what lay there with it."""
     error = {"code": "ServiceError", "message": f"The node was lost: {why}" if why else "The node was lost."}
-    facts = {"outcome": "failed", "lost": True, "why": why, "error": error}
+    facts: JsonObject = {"outcome": "failed", "lost": True, "why": why, "error": error}
     return Part(attempt_id, node, PartState.ENDED, at, facts)
 
 
-def _ending(outcome: str, is_over: bool, roster: tuple[Mapping[str, Any], ...] | None, cause: Part | None) -> Decision:
+def _ending(outcome: str, is_over: bool, roster: tuple[JsonObject, ...] | None, cause: Part | None) -> Decision:
     return Decision(roster, None if is_over else outcome, outcome if is_over else None, cause)
 
 
-def _roster(node_count: int, parts: Sequence[Part]) -> tuple[Mapping[str, Any], ...] | None:
+def _roster(node_count: int, parts: Sequence[Part]) -> tuple[JsonObject, ...] | None:
     by_node = {part.node: part.facts for part in parts if "address" in part.facts}
     if any(node not in by_node for node in range(node_count)):
         return None
@@ -66,7 +66,7 @@ def _roster(node_count: int, parts: Sequence[Part]) -> tuple[Mapping[str, Any], 
 
 def _nobody_is_needed(parts: Sequence[Part]) -> bool:
     over = (PartState.DONE, PartState.ENDED)
-    essential = [part for part in parts if part.facts.get("is_essential", True)]
+    essential = [part for part in parts if part.told.is_essential]
     return all(part.state in over for part in essential)
 
 
@@ -74,7 +74,7 @@ def _cause(judged: Sequence[Part]) -> Part | None:
     """A lost node first, since nothing else ends so; else the first failure, unless a death by force within the
     window explains it better."""
     failures = sorted(_with_error(judged, "failed"), key=lambda part: (_failed_at(part), part.node))
-    lost = next((part for part in failures if part.facts.get("lost")), None)
+    lost = next((part for part in failures if part.told.is_lost), None)
     if lost is not None or not failures:
         return lost
     close = (part for part in failures if _failed_at(part) - _failed_at(failures[0]) <= _WINDOW)
@@ -87,15 +87,14 @@ def _first_with_error(judged: Sequence[Part], outcome: str) -> Part | None:
 
 def _with_error(judged: Sequence[Part], outcome: str) -> list[Part]:
     """Those that ended so by themselves: a part that was told to stop ends as it was told, without an error."""
-    return [part for part in judged if part.facts.get("outcome") == outcome and part.facts.get("error")]
+    return [part for part in judged if part.told.outcome == outcome and part.told.error]
 
 
 def _died_by_force(part: Part) -> bool:
-    number = part.facts.get("signal")
-    return bool(part.facts.get("oom")) or (number is not None and number not in _AFTER_A_PEER)
+    number = part.told.signal
+    return bool(part.told.oom) or (number is not None and number not in _AFTER_A_PEER)
 
 
 def _failed_at(part: Part) -> datetime:
     """When its process ended; the report comes later, after the logs."""
-    given = part.facts.get("failed_at")
-    return datetime.fromisoformat(given) if given else part.at
+    return part.told.failed_at or part.at

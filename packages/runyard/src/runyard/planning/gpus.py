@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from runyard.core.definitions.run import Estimator, RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.planning.vm_sizes import node_resources
 
@@ -37,15 +37,15 @@ class GpuShare:
 
 
 def share_gpus(
-    definition: Mapping[str, Any], gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int, vm_size: str = ""
+    definition: RunDefinition, gpus: Sequence[Gpu], *, slots: Sequence[int], most_slots: int, vm_size: str = ""
 ) -> GpuShare:
     """Give each node of a gang its part of the machine's GPUs: all nodes get some, or none does.
 
     `slots` are the numbers of the gang's nodes among the `most_slots` of its cluster, whose nodes have `vm_size`.
     """
-    estimator = (definition.get("runyard") or {}).get("estimator") or {}
+    estimator = definition.runyard.estimator
     on_cpu = ((),) * len(slots)
-    if estimator.get("use_gpu") is False:
+    if estimator.use_gpu is False:
         return GpuShare(on_cpu)
     if len(gpus) < len(slots):
         asked = _asked_by(estimator, vm_size)
@@ -58,11 +58,11 @@ def share_gpus(
     return GpuShare(tuple(tuple(gpu.index for gpu in gpus[place * each : (place + 1) * each]) for place in places))
 
 
-def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]], vm_size: str = "") -> GpuShare:
+def given_gpus(definition: RunDefinition, per_node: Sequence[Sequence[str]], vm_size: str = "") -> GpuShare:
     """What a pool of nodes has given: all nodes of a gang have GPUs, or the whole run takes the CPU."""
-    estimator = (definition.get("runyard") or {}).get("estimator") or {}
+    estimator = definition.runyard.estimator
     on_cpu = ((),) * len(per_node)
-    if estimator.get("use_gpu") is False:
+    if estimator.use_gpu is False:
         return GpuShare(on_cpu)
     if all(per_node):
         return GpuShare(tuple(map(tuple, per_node)))
@@ -72,9 +72,9 @@ def given_gpus(definition: Mapping[str, Any], per_node: Sequence[Sequence[str]],
     return GpuShare(on_cpu, notice if asked else "")
 
 
-def _asked_by(estimator: Mapping[str, Any], vm_size: str) -> str:
+def _asked_by(estimator: Estimator, vm_size: str) -> str:
     """Which argument asks for a GPU; "" for none."""
-    if estimator.get("use_gpu"):
+    if estimator.use_gpu:
         return "use_gpu=True"
     try:
         return f"vm_size={vm_size!r}" if vm_size and node_resources(vm_size).gpu else ""
@@ -82,8 +82,8 @@ def _asked_by(estimator: Mapping[str, Any], vm_size: str) -> str:
         return ""
 
 
-def _undriven(estimator: Mapping[str, Any], gpus: Sequence[Gpu]) -> Gpu | None:
-    newest = _newest_capability(str(estimator.get("framework") or ""), str(estimator.get("version") or ""))
+def _undriven(estimator: Estimator, gpus: Sequence[Gpu]) -> Gpu | None:
+    newest = _newest_capability(estimator.framework, estimator.version)
     return next((gpu for gpu in gpus if newest is not None and gpu.capability[0] > newest[0]), None)
 
 
@@ -100,9 +100,9 @@ def _too_few(asked: str, wanted: int, present: int) -> str:
     return f"Runyard: {asked}, but this machine has {found}; the whole run takes the CPU."
 
 
-def _cannot_drive(estimator: Mapping[str, Any], gpu: Gpu) -> str:
+def _cannot_drive(estimator: Estimator, gpu: Gpu) -> str:
     major, minor = gpu.capability
     return (
-        f"Runyard: {estimator['framework']} {estimator['version']} cannot drive the GPU '{gpu.name}' "
+        f"Runyard: {estimator.framework} {estimator.version} cannot drive the GPU '{gpu.name}' "
         f"(compute capability {major}.{minor}); the whole run takes the CPU."
     )

@@ -1,20 +1,19 @@
 """Which container image a definition chose, if any."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+from runyard.core.definitions.environment import DockerSection, EnvironmentDefinition, PythonSection
+from runyard.core.definitions.fields import shown
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.files import FileEntry
 from runyard.model.images import DEFAULT_PLATFORM, ImageSpec
-from runyard.model.names import check_relative_path
 
 LARGEST_DOCKERFILE_BYTES = 1024 * 1024
 DOCKER_HUB = "docker.io"
 HUB_ADDRESSES = frozenset({"", DOCKER_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"})
 # Images that the original made its environments on. Here a virtual environment takes their place.
 ORIGINALS_OWN = "mcr.microsoft.com/azureml/"
-DEFAULT_DOCKERFILE = "Dockerfile"
 
 FROM = re.compile(
     r"^[^\S\n]*+FROM\s++(?:--\S++\s++)*(?P<base>\S++)(?:\s++AS\s++(?P<stage>\S++))?", re.IGNORECASE | re.MULTILINE
@@ -33,13 +32,13 @@ _PLATFORM = re.compile(r"[a-z0-9]{1,20}/[a-z0-9]{1,20}(/[a-z0-9]{1,20})?")
 _ARCHITECTURES = {"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 
 
-def image_of(environment: Mapping[str, Any]) -> ImageSpec | None:
+def image_of(environment: EnvironmentDefinition) -> ImageSpec | None:
     """The image that the user chose; None for none, and for one of the original's own. InvalidArgument names what of
     it no container engine would take."""
-    docker = mapping_in(environment, "docker")
-    address = registry_address(mapping_in(docker, "baseImageRegistry").get("address"))
+    docker = environment.docker
+    address = registry_address(docker.registry_address)
     dockerfile, context = _dockerfile(docker)
-    interpreter = _interpreter(mapping_in(environment, "python"))
+    interpreter = _interpreter(environment.python)
     if dockerfile:
         registry = address or DOCKER_HUB
         return ImageSpec(
@@ -49,7 +48,7 @@ def image_of(environment: Mapping[str, Any]) -> ImageSpec | None:
             platform=_platform(docker),
             interpreter=interpreter,
         )
-    base = str(docker.get("baseImage") or "").strip()
+    base = docker.base_image
     if not base or is_originals_own(base, address):
         return None
     reference = _checked_reference(base, address)
@@ -58,23 +57,11 @@ def image_of(environment: Mapping[str, Any]) -> ImageSpec | None:
     )
 
 
-def wants_image(definition: Mapping[str, Any]) -> bool:
+def wants_image(definition: RunDefinition) -> bool:
     """Whether an image that was chosen is used: on every cluster, on this machine where docker is asked for, and where
     nothing but the environment is built."""
-    environment = mapping_in(definition, "environment")
-    on_cluster = str(definition.get("target") or "local") != "local"
-    asked = mapping_in(environment, "docker").get("enabled") or mapping_in(definition, "docker").get("useDocker")
-    return bool(on_cluster or asked or is_build(definition))
-
-
-def is_build(definition: Mapping[str, Any]) -> bool:
-    """Whether the run builds its environment and does nothing else."""
-    return bool(mapping_in(definition, "runyard").get("build"))
-
-
-def is_forced_build(definition: Mapping[str, Any]) -> bool:
-    """Whether it builds anew what is in the cache."""
-    return bool(mapping_in(mapping_in(definition, "runyard"), "build").get("force"))
+    asked = definition.environment.docker.enabled or definition.docker.use_docker
+    return definition.target != "local" or asked or definition.runyard.is_build
 
 
 def registries_of(image: ImageSpec) -> set[str]:
@@ -94,9 +81,9 @@ def registry_of(reference: str) -> str:
     return registry_address(first) or DOCKER_HUB if is_address and _ADDRESS.fullmatch(first) else DOCKER_HUB
 
 
-def registry_address(given: Any) -> str:
+def registry_address(given: str) -> str:
     """HOST or HOST:PORT of what a user wrote, without a scheme; "" for Docker Hub. InvalidArgument where it is none."""
-    text = str(given or "").strip()
+    text = given.strip()
     bare = re.sub(r"^https?://", "", text).rstrip("/").removesuffix("/v1").removesuffix("/v2").lower()
     if bare in HUB_ADDRESSES:
         return ""
@@ -106,30 +93,6 @@ def registry_address(given: Any) -> str:
             hint="Give the address of the ContainerRegistry as in 'registry.example:5000'.",
         )
     return bare
-
-
-def mapping_in(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = body.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        raise InvalidArgument(f"{name} must be an object, got {shown(value)}.", hint="Send it as the SDK makes it.")
-    return value or {}
-
-
-def context_files(docker: Mapping[str, Any]) -> tuple[FileEntry, ...]:
-    """The files of the build context, each path within it."""
-    rows = mapping_in(docker, "buildContext").get("files") or ()
-    try:
-        entries = [FileEntry(str(path), str(sha256), int(size), int(mode)) for path, sha256, size, mode in rows]
-    except (TypeError, ValueError):
-        raise InvalidArgument("files of the build context must be a list of [path, sha256, size, mode].") from None
-    for entry in entries:
-        check_relative_path(entry.path, "the build context's path")
-    return tuple(entries)
-
-
-def context_dockerfile(context: Mapping[str, Any]) -> str:
-    """The path of its Dockerfile in the context."""
-    return check_relative_path(str(context.get("dockerfilePath") or DEFAULT_DOCKERFILE), "dockerfile_path")
 
 
 def check_dockerfile(text: str) -> str:
@@ -150,27 +113,21 @@ def check_dockerfile(text: str) -> str:
     return text
 
 
-def shown(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _dockerfile(docker: Mapping[str, Any]) -> tuple[str, tuple[FileEntry, ...]]:
-    context = mapping_in(docker, "buildContext")
-    if context:
-        if str(context.get("locationType") or "").lower() == "git":
+def _dockerfile(docker: DockerSection) -> tuple[str, tuple[FileEntry, ...]]:
+    context = docker.build_context
+    if context is not None:
+        if context.location_type.lower() == "git":
             raise InvalidArgument(
                 "build_context is a Git address, which Runyard does not fetch.",
                 hint="Clone it and use DockerBuildContext.from_local_directory.",
             )
-        text = str(context.get("dockerfile") or "")
-        if not text:
+        if not context.dockerfile:
             raise InvalidArgument(
-                f"build_context has no file {shown(context.get('dockerfilePath') or DEFAULT_DOCKERFILE)}.",
+                f"build_context has no file {shown(context.dockerfile_path)}.",
                 hint="Make it with DockerBuildContext.from_local_directory, and check dockerfile_path.",
             )
-        return check_dockerfile(text), context_files(docker)
-    text = str(docker.get("baseDockerfile") or "")
+        return check_dockerfile(context.dockerfile), context.files
+    text = docker.base_dockerfile
     return (check_dockerfile(text) if text.strip() else ""), ()
 
 
@@ -186,20 +143,19 @@ def _checked_reference(base: str, address: str) -> str:
     return reference
 
 
-def _platform(docker: Mapping[str, Any]) -> str:
-    given = mapping_in(docker, "platform")
-    architecture = str(given.get("architecture") or "amd64").lower()
-    platform = f"{str(given.get('os') or 'linux').lower()}/{_ARCHITECTURES.get(architecture, architecture)}"
+def _platform(docker: DockerSection) -> str:
+    architecture = docker.platform_architecture.lower()
+    platform = f"{docker.platform_os.lower()}/{_ARCHITECTURES.get(architecture, architecture)}"
     if not _PLATFORM.fullmatch(platform):
         raise InvalidArgument(f"platform is {shown(platform)}.", hint=f"Leave it out for {DEFAULT_PLATFORM}.")
     return platform
 
 
-def _interpreter(python: Mapping[str, Any]) -> str:
+def _interpreter(python: PythonSection) -> str:
     """Of an image that is used as it is: what the user says starts Python in it."""
-    if not python.get("userManagedDependencies"):
+    if not python.user_managed:
         return ""
-    path = str(python.get("interpreterPath") or "").strip() or "python"
+    path = python.interpreter_path.strip() or "python"
     if not path.isprintable() or len(path) > 1024:
         raise InvalidArgument(f"interpreter_path is {shown(path)}.", hint="Give a path in the image, or 'python'.")
     return path

@@ -1,8 +1,8 @@
 """A run definition becomes a launch plan here: which processes on which nodes, with which variables."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.images import ContainerWish
 from runyard.model.plan import LaunchPlan, NodePlan
 from runyard.model.runs import RunRecord
@@ -18,7 +18,7 @@ from runyard.planning.variables import platform_variables, submitter_variables
 __all__ = ["DRIVER_LOG", "Resources", "plan_preparation", "plan_run"]
 
 _DEFAULT_GRACE_SECONDS = 10.0
-_LAYOUTS: Mapping[Kind, Callable[[Mapping[str, Any], Resources], tuple[NodePlan, ...]]] = {
+_LAYOUTS: Mapping[Kind, Callable[[RunDefinition, Resources], tuple[NodePlan, ...]]] = {
     Kind.SINGLE: single_layout,
     Kind.MPI: mpi_layout,
     Kind.PARAMETER_SERVER: parameter_server_layout,
@@ -29,7 +29,6 @@ _LAYOUTS: Mapping[Kind, Callable[[Mapping[str, Any], Resources], tuple[NodePlan,
 def plan_run(run: RunRecord, found: Resources) -> LaunchPlan:
     """The plan that runs the script. InvalidArgument for a definition that no nodes could run."""
     layout = _LAYOUTS[kind_of(run.definition)]
-    limit = run.definition.get("maxRunDurationSeconds")
     return LaunchPlan(
         attempt_id=found.attempt_id,
         run_id=run.id,
@@ -39,7 +38,7 @@ def plan_run(run: RunRecord, found: Resources) -> LaunchPlan:
         code=found.code,
         data=found.data,
         env={**submitter_variables(run.definition), **platform_variables(run, found.place)},
-        max_seconds=int(limit) if limit else None,
+        max_seconds=run.definition.max_run_seconds,
         cancel_grace_seconds=_grace(run.definition),
         notices=tuple(filter(None, (found.gpus.notice,))),
         token=found.node_token,
@@ -65,6 +64,6 @@ def plan_preparation(run: RunRecord, found: Resources) -> LaunchPlan:
     )
 
 
-def _grace(definition: Mapping[str, Any]) -> float:
-    given = (definition.get("runyard") or {}).get("cancel_grace_seconds")
-    return _DEFAULT_GRACE_SECONDS if given is None else float(given)
+def _grace(definition: RunDefinition) -> float:
+    given = definition.runyard.cancel_grace_seconds
+    return _DEFAULT_GRACE_SECONDS if given is None else given

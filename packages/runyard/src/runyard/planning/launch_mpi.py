@@ -2,13 +2,13 @@
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import direct_variables, gpu_variables, is_loopback, loopback_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables, is_loopback, loopback_variables
 
 MASTER_PORT = 6105
 # mpirun gives all nodes the same words, but each has its own interpreter and files: they are in its variables.
@@ -22,17 +22,17 @@ _RANK_STARTER = (
 _ALLOW_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def mpi_layout(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, ...]:
+def mpi_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
     """Ranks 0 to K-1 are on node 0, the next K on node 1, and so on."""
     asked = distribution_of(definition)
     return tuple(_node(definition, found, asked, node) for node in range(asked.node_count))
 
 
-def _node(definition: Mapping[str, Any], found: Resources, asked: Distribution, node: int) -> NodePlan:
+def _node(definition: RunDefinition, found: Resources, asked: Distribution, node: int) -> NodePlan:
     gpus = found.gpus_of(node)
     variables = {
         **_sharing_variables(found.addresses),
-        **user_variables(definition),
+        **definition.environment.variables,
         **direct_variables(definition, found.addresses),
         **gpu_variables(gpus),
         **loopback_variables(found.addresses),

@@ -4,13 +4,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import direct_variables, gpu_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables
 
 _FIRST_PORT = 2222
 _PINNED = re.compile(r"(?i)tensorflow(?:[-_](?:cpu|gpu|intel))?\s*+(?:\[[^\]]*+\]\s*+)?[=~]=++\s*+(\d++)")
@@ -28,7 +28,7 @@ class _Task:
     role: str
 
 
-def parameter_server_layout(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, ...]:
+def parameter_server_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
     """Worker i and parameter server i are on node i mod node_count."""
     asked = distribution_of(definition)
     tasks = _tasks(asked, _major_version(definition, found))
@@ -60,11 +60,11 @@ def _has_chief(asked: Distribution, version: int | None) -> bool:
     return version is not None and version >= 2 and asked.servers > 0
 
 
-def _major_version(definition: Mapping[str, Any], found: Resources) -> int | None:
+def _major_version(definition: RunDefinition, found: Resources) -> int | None:
     """TensorFlow's, as the estimator or else the environment names it; None where neither does."""
-    estimator = (definition.get("runyard") or {}).get("estimator") or {}
-    named = str(estimator.get("version") or "").partition(".")[0]
-    if estimator.get("framework", "TensorFlow") == "TensorFlow" and named.isdigit():
+    estimator = definition.runyard.estimator
+    named = estimator.version.partition(".")[0]
+    if estimator.framework in ("", "TensorFlow") and named.isdigit():
         return int(named)
     pins = (_PINNED.match(line) for line in found.environment.requirements)
     return next((int(pin[1]) for pin in pins if pin), None)
@@ -78,7 +78,7 @@ def _cluster(tasks: Sequence[_Task], addresses: Sequence[str]) -> dict[str, list
 
 
 def _node(
-    definition: Mapping[str, Any],
+    definition: RunDefinition,
     found: Resources,
     tasks: Sequence[_Task],
     cluster: Mapping[str, Sequence[str]],
@@ -91,7 +91,7 @@ def _node(
             rank=task.rank,
             command=command_of(definition),
             env={
-                **user_variables(definition),
+                **definition.environment.variables,
                 **direct_variables(definition, found.addresses),
                 **gpu_variables(() if task.type == "ps" else gpus),
                 "TF_CONFIG": _tf_config(cluster, task),

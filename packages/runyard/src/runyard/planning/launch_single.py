@@ -1,42 +1,27 @@
-from collections.abc import Mapping, Sequence
-from typing import Any
-
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.plan import NodePlan, ProcessSpec
 from runyard.planning.resources import Resources
-from runyard.planning.variables import gpu_variables, user_variables
+from runyard.planning.variables import gpu_variables
 
 DRIVER_LOG = "azureml-logs/70_driver_log.txt"
 
 
-def single_layout(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, ...]:
+def single_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
     """One process on one node."""
     gpus = found.gpus_of(0)
-    variables = {**user_variables(definition), **gpu_variables(gpus)}
+    variables = {**definition.environment.variables, **gpu_variables(gpus)}
     process = ProcessSpec(rank=0, command=command_of(definition), env=variables, log=DRIVER_LOG)
     return (NodePlan(found.addresses[0], (process,), gpus, found.name_of(0)),)
 
 
-def command_of(definition: Mapping[str, Any]) -> tuple[str, ...]:
+def command_of(definition: RunDefinition) -> tuple[str, ...]:
     """The script with its arguments; or `command`, which is a shell's line by its own definition. InvalidArgument for
-    what cannot be started."""
-    command = definition.get("command")
-    if command:
-        line = command if isinstance(command, str) else " ".join(map(str, command))
-        return _without_nul("command", ("/bin/sh", "-c", line))
-    script = definition.get("script")
-    if not script:
+    a run that has neither."""
+    if definition.command:
+        return ("/bin/sh", "-c", definition.command)
+    if not definition.script:
         raise InvalidArgument(
             "The run definition has neither a script nor a command.", hint="Give ScriptRunConfig a script."
         )
-    arguments = definition.get("arguments") or ()
-    if isinstance(arguments, str) or not isinstance(arguments, Sequence):
-        raise InvalidArgument(f"arguments must be a list, got {ascii(arguments)[:80]}.")
-    return _without_nul("arguments", ("{python}", str(script), *map(str, arguments)))
-
-
-def _without_nul(argument: str, words: tuple[str, ...]) -> tuple[str, ...]:
-    bad = next((word for word in words if "\0" in word), None)
-    if bad is not None:
-        raise InvalidArgument(f"{argument} has {ascii(bad)[:80]}: no program can be given a NUL.")
-    return words
+    return ("{python}", definition.script, *definition.arguments)

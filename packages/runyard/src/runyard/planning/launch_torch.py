@@ -1,18 +1,16 @@
 """torch.distributed: equal processes that find one another at the address and port of rank 0."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.plan import NodePlan, PortWish, ProcessSpec
 from runyard.planning.distribution import Distribution, distribution_of
 from runyard.planning.launch_single import DRIVER_LOG, command_of
 from runyard.planning.resources import Resources
-from runyard.planning.variables import direct_variables, gpu_variables, loopback_variables, user_variables
+from runyard.planning.variables import direct_variables, gpu_variables, loopback_variables
 
 MASTER_PORT = 6105
 
 
-def torch_layout(definition: Mapping[str, Any], found: Resources) -> tuple[NodePlan, ...]:
+def torch_layout(definition: RunDefinition, found: Resources) -> tuple[NodePlan, ...]:
     """As many processes as process_count says; else one for each GPU of a node, and one on a node without any.
 
     A `command` without process_count is started once a node: it is a launcher of its own, such as torchrun.
@@ -21,20 +19,20 @@ def torch_layout(definition: Mapping[str, Any], found: Resources) -> tuple[NodeP
     return tuple(_node(definition, found, counts, node) for node in range(len(counts)))
 
 
-def _counts(asked: Distribution, definition: Mapping[str, Any], found: Resources) -> list[int]:
+def _counts(asked: Distribution, definition: RunDefinition, found: Resources) -> list[int]:
     nodes = range(asked.node_count)
     if asked.process_count is not None:
         each, rest = divmod(asked.process_count, asked.node_count)
         return [each + (node < rest) for node in nodes]
-    if definition.get("command"):
+    if definition.command:
         return [1 for _ in nodes]
     return [max(1, len(found.gpus_of(node))) for node in nodes]
 
 
-def _node(definition: Mapping[str, Any], found: Resources, counts: list[int], node: int) -> NodePlan:
+def _node(definition: RunDefinition, found: Resources, counts: list[int], node: int) -> NodePlan:
     gpus = found.gpus_of(node)
     shared = {
-        **user_variables(definition),
+        **definition.environment.variables,
         **direct_variables(definition, found.addresses),
         **gpu_variables(gpus),
         **loopback_variables(found.addresses),

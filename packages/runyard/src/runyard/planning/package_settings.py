@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.record_json import from_json, to_json
 from runyard.errors import InvalidArgument, Json
 from runyard.model.package_settings import AUTO, NEVER, REFUSE, VIRTUAL_ENVIRONMENT, PackageSettings
 from runyard.planning.passwords import hidden
@@ -15,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})
 _CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
 
-def changed_settings(settings: PackageSettings, changes: Mapping[str, Any]) -> PackageSettings:
+def changed_settings(settings: PackageSettings, changes: JsonObject) -> PackageSettings:
     """With what is given in place of what was; a null puts a field back. An address that comes as it was shown, with
     its password hidden, stays as it is. InvalidArgument names the field and what would be right."""
     default, changed = PackageSettings(), {}
@@ -46,16 +48,12 @@ def shown_settings(settings: PackageSettings) -> PackageSettings:
 
 
 def settings_to_json(settings: PackageSettings) -> Json:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()}
+    return to_json(settings)
 
 
-def settings_from_json(body: Mapping[str, Any]) -> PackageSettings:
+def settings_from_json(body: JsonObject) -> PackageSettings:
     """Fields that this version does not know are left out."""
-    known = {field.name for field in fields(PackageSettings)}
-    given: Json = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in body.items() if name in known
-    }
-    return replace(PackageSettings(), **given)
+    return from_json(PackageSettings, body, "Package settings")
 
 
 def _with_passwords(given: Any, shown: Any, kept: Any) -> Any:

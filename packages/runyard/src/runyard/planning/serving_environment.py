@@ -1,10 +1,11 @@
 """What the workers of a web service need: by the model's framework, or by the environment of its scoring script."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.run import NOBODY, RunDefinition, Submitter
 from runyard.errors import InvalidArgument
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Scorer
@@ -67,17 +68,19 @@ def no_code_environment(
 
 
 def script_environment(
-    environment: Mapping[str, Any] | None,
+    environment: EnvironmentDefinition | None,
     *,
     gpu_present: bool,
-    submitter: Mapping[str, Any] | None = None,
+    submitter: Submitter = NOBODY,
     frameworks: Sequence[FrameworkOfModel] = (),
 ) -> EnvironmentSpec:
     """What a scoring script runs in: the v1 `environment` object, or one that suits the models' frameworks."""
     if environment is None:
         return _default_environment(gpu_present, frameworks)
     of_machine, notes = _without_image(environment)
-    definition = {"environment": _with_schema_decorators(of_machine), "runyard": {"submitter": submitter or {}}}
+    definition = RunDefinition({"runyard": {"submitter": submitter.raw}}).with_environment(
+        _with_schema_decorators(of_machine)
+    )
     origins = [origin for _, _, origin in frameworks if origin]
     spec = plan_environment(definition, gpu_present=gpu_present, origins=origins)
     spec = replace(spec, notes=(*spec.notes, *notes))
@@ -143,29 +146,24 @@ def _preferences(spec: EnvironmentSpec, chosen: Recipe, origin: Origin) -> list[
     return origin.pins(without={*chosen.replaced_by, *settled})
 
 
-def _without_image(environment: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+def _without_image(environment: EnvironmentDefinition) -> tuple[EnvironmentDefinition, list[str]]:
     """Workers are processes of this machine: of an environment that lies in an image they have the packages."""
     image = image_of(environment)
     if image is None:
         return environment, []
     which = f"The image {image.base!r}" if image.base else "The image of the Dockerfile"
-    bare = {name: value for name, value in environment.items() if name != "docker"}
-    return bare, [f"{which} is not used: a web service has the environment's packages on this machine."]
+    bare = {name: value for name, value in environment.raw.items() if name != "docker"}
+    return EnvironmentDefinition(bare), [
+        f"{which} is not used: a web service has the environment's packages on this machine."
+    ]
 
 
-def _with_schema_decorators(environment: Mapping[str, Any]) -> Mapping[str, Any]:
-    python = environment.get("python") or {}
-    conda = python.get("condaDependencies") or {}
-    entries = list(conda.get("dependencies") or [])
-    names = {
-        normal(requirement_name(str(line)))
-        for entry in entries
-        for line in ((entry.get("pip") or []) if isinstance(entry, Mapping) else [entry])
-    }
+def _with_schema_decorators(environment: EnvironmentDefinition) -> EnvironmentDefinition:
+    python = environment.python
+    names = {normal(requirement_name(line)) for line in (*python.conda_packages, *python.pip_packages)}
     if not names & BRINGS_SCHEMA or BROUGHT_BY_DEFAULTS in names:
         return environment
-    dependencies = [*entries, {"pip": [BROUGHT_BY_DEFAULTS]}]
-    return {**environment, "python": {**python, "condaDependencies": {**conda, "dependencies": dependencies}}}
+    return environment.with_pip_package(BROUGHT_BY_DEFAULTS)
 
 
 def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfModel]) -> EnvironmentSpec:
@@ -178,7 +176,8 @@ def _default_environment(gpu_present: bool, frameworks: Sequence[FrameworkOfMode
         missing = [name for name in (*FOR_SCRIPTS[1:], BROUGHT_BY_DEFAULTS) if name not in there]
         note = f"No environment is given: it is made for {framework}, with {', '.join(missing)}."
         return replace(spec, requirements=(*spec.requirements, *missing), notes=(*spec.notes, note))
-    dependencies = [{"pip": [*FOR_SCRIPTS, BROUGHT_BY_DEFAULTS]}]
-    definition = {"environment": {"python": {"condaDependencies": {"dependencies": dependencies}}}}
-    spec = plan_environment(definition, gpu_present=gpu_present)
+    environment = EnvironmentDefinition()
+    for package in (*FOR_SCRIPTS, BROUGHT_BY_DEFAULTS):
+        environment = environment.with_pip_package(package)
+    spec = plan_environment(RunDefinition().with_environment(environment), gpu_present=gpu_present)
     return replace(spec, notes=(*spec.notes, "No environment is given: it is made with numpy and pandas."))

@@ -2,12 +2,13 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from runyard.errors import InvalidArgument
+from runyard.core.definitions.data import LINK
+from runyard.core.definitions.environment import why_no_variable
+from runyard.core.definitions.run import RunDefinition, Submitter
 from runyard.model.assets import Workspace
 from runyard.model.runs import RunRecord
-from runyard.planning.data import LINK, dataset_inputs, output_mechanisms, settable
+from runyard.planning.data import settable
 
 _PLACES = frozenset(
     {"PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
@@ -41,14 +42,17 @@ class Place:
     run_token: str
 
 
-def submitter_variables(definition: Mapping[str, Any]) -> dict[str, str]:
+def submitter_variables(definition: RunDefinition) -> dict[str, str]:
     """What the script takes over from whoever submitted it: a fixed list, and a locale that can print any text."""
-    given = ((definition.get("runyard") or {}).get("submitter") or {}).get("variables") or {}
+    return variables_taken_over(definition.runyard.submitter)
+
+
+def variables_taken_over(submitter: Submitter) -> dict[str, str]:
     kept = {
-        name: str(value)
-        for name, value in given.items()
-        if (name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)) and not _why_no_variable(name, str(value))
-        if name not in _ENGINES or _ENGINE_OF_A_MACHINE.fullmatch(str(value))
+        name: value
+        for name, value in submitter.variables.items()
+        if (name in _FROM_SUBMITTER or name.startswith(_FOR_INSTALLERS)) and not why_no_variable(name, value)
+        if name not in _ENGINES or _ENGINE_OF_A_MACHINE.fullmatch(value)
     }
     if not kept.get("LANG") and not kept.get("LC_ALL"):
         kept["LANG"] = "C.UTF-8"
@@ -80,36 +84,13 @@ def platform_variables(run: RunRecord, place: Place) -> dict[str, str]:
         "AZUREML_DISCOVERY_SERVICE_ENDPOINT": f"{place.url}/discovery",
         "AZUREML_EXPERIMENT_ID": place.experiment_id,
         "AZUREML_WORKSPACE_ID": place.workspace.id,
-        "AZUREML_FRAMEWORK": str(definition.get("framework") or "Python"),
-        "AZUREML_COMMUNICATOR": str(definition.get("communicator") or "None"),
+        "AZUREML_FRAMEWORK": definition.framework,
+        "AZUREML_COMMUNICATOR": definition.communicator,
         "AZUREML_TARGET_TYPE": "local" if run.target == "local" else "batchai",
         "RUNYARD_URL": place.url,
         "PYTHONUNBUFFERED": "1",
         **_data_variables(definition),
     }
-
-
-def user_variables(definition: Mapping[str, Any]) -> dict[str, str]:
-    """What the user set for the run. InvalidArgument where no process could have them."""
-    environment = definition.get("environment") or {}
-    given = environment.get("environmentVariables") or {} if isinstance(environment, Mapping) else environment
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(
-            f"The environment of the run definition must hold its variables by name, got {given!r:.80}.",
-            hint="Give environment_variables as a dict.",
-        )
-    variables = {str(name): str(value) for name, value in given.items()}
-    for name, value in variables.items():
-        if why := _why_no_variable(name, value):
-            raise InvalidArgument(f"environment_variables has {ascii(name)[:80]}, {why}.", hint="Take it out.")
-    return variables
-
-
-def _why_no_variable(name: str, value: str) -> str:
-    """What keeps a process from being started with it."""
-    if not name or "=" in name or "\0" in name:
-        return "which is no name of a variable: that has a letter and neither '=' nor NUL"
-    return "whose value has a NUL" if "\0" in value else ""
 
 
 def gpu_variables(gpus: Sequence[str]) -> dict[str, str]:
@@ -129,10 +110,10 @@ def loopback_variables(addresses: Sequence[str]) -> dict[str, str]:
     }
 
 
-def direct_variables(definition: Mapping[str, Any], addresses: Sequence[str]) -> dict[str, str]:
+def direct_variables(definition: RunDefinition, addresses: Sequence[str]) -> dict[str, str]:
     """Processes of a run reach one another directly, whatever proxy leads to the world: gRPC, and so TensorFlow, would
     ask it for them."""
-    given = {**submitter_variables(definition), **user_variables(definition)}
+    given = {**submitter_variables(definition), **definition.environment.variables}
     if not any(name.lower() in _PROXIES for name in given):
         return {}
     spared = {
@@ -156,14 +137,14 @@ def is_loopback(addresses: Sequence[str]) -> bool:
         return False
 
 
-def _data_variables(definition: Mapping[str, Any]) -> dict[str, str]:
+def _data_variables(definition: RunDefinition) -> dict[str, str]:
     """How a script's SDK learns which inputs and outputs it has; the paths of those are set by the node."""
-    inputs, outputs = dataset_inputs(definition), output_mechanisms(definition)
-    variables = {name: dataset_id for name, (dataset_id, mode) in inputs.items() if mode == "direct" and settable(name)}
+    inputs, outputs = definition.data, definition.outputs
+    variables = {name: one.dataset_id for name, one in inputs.items() if one.mode == "direct" and settable(name)}
     if inputs:
-        modes = (f"{name}:{mode}" for name, (_, mode) in inputs.items())
+        modes = (f"{name}:{one.mode}" for name, one in inputs.items())
         variables["AZUREML_DATASET_ENVIRONMENT_VARS"] = ",".join(modes)
-    links = [name for name, mode in outputs.items() if mode == LINK]
+    links = [name for name, one in outputs.items() if one.mode == LINK]
     for variable, names in (
         ("AZUREML_DATASET_FILE_OUTPUTS", [name for name in outputs if name not in links]),
         ("AZUREML_LINK_DATASET_OUTPUTS", links),

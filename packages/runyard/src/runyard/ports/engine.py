@@ -1,34 +1,53 @@
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, NewType, Protocol
+from typing import Protocol
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.assets import Asset
 from runyard.model.nodes import Gang, Node
-from runyard.model.plan import LaunchPlan
-from runyard.model.runs import RunId, RunRecord
-
-Ticket = NewType("Ticket", str)
-"""A job, by its attempt and how many nodes it has: known before it is submitted, and again after a restart."""
+from runyard.model.plan import LaunchPlan, part_name
+from runyard.model.runs import AttemptId, RunId, RunRecord
 
 
-def ticket_for(attempt_id: str, node_count: int) -> Ticket:
-    return Ticket(f"{attempt_id}*{node_count}" if node_count > 1 else attempt_id)
+@dataclass(frozen=True)
+class Ticket:
+    """A job: one attempt on so many nodes. Known before it is submitted, and again after a restart."""
+
+    attempt_id: AttemptId
+    node_count: int = 1
+    job_id: str = field(default="", compare=False)
+    """The engine's own id, which `submit` returned. Empty for an engine that has none, and where the service ended
+    before it had stored it: such a job is found by its attempt."""
+
+    def __str__(self) -> str:
+        return f"{self.attempt_id}*{self.node_count}" if self.node_count > 1 else self.attempt_id
+
+    def parts(self) -> list[str]:
+        """The name of each node's share, in the order of the plan."""
+        return [part_name(self.attempt_id, node) for node in range(self.node_count)]
+
+
+def ticket_for(attempt_id: str, node_count: int, job_id: str | None = None) -> Ticket:
+    return Ticket(AttemptId(attempt_id), max(1, node_count), job_id or "")
 
 
 def ticket_of(run: RunRecord) -> Ticket:
     """Of its present attempt."""
-    return ticket_for(run.ticket, len(run.nodes))
+    return ticket_for(run.ticket, len(run.nodes), run.job_id)
 
 
 class PartPhase(StrEnum):
     ALIVE = "alive"
     """A supervisor looks after it, or is about to."""
+    QUEUED = "queued"
+    """It waits in the engine's own queue. `Observed.why` says what for, where that is known."""
     LOST = "lost"
     """Its supervisor is gone, its node is there: `recover` helps."""
     GONE = "gone"
-    """Its node is gone, and what lay there. `Observed.why` says what is known."""
+    """Its node is gone, and what lay there; or its job left the engine's queue and never began. `Observed.why` says
+    what is known."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +62,6 @@ class Observed:
 class Capabilities:
     max_nodes: int
     gpus: tuple[str, ...] = ()
-    shares_files: bool = False
-    """Nodes see the service's own disk, so files are handed over by path."""
 
 
 class Engine(Protocol):
@@ -53,8 +70,9 @@ class Engine(Protocol):
     capabilities: Capabilities
 
     def submit(self, plan: LaunchPlan) -> Ticket:
-        """Start a supervisor on every node of the plan; the ticket is `ticket_for` its attempt and nodes.
-        Idempotent by `plan.attempt_id`: asking twice starts one job."""
+        """Start a supervisor on every node of the plan, or put the job into the engine's own queue. The ticket is
+        `ticket_for` its attempt and nodes, with the engine's job id where it has one.
+        Idempotent by `plan.attempt_id`: asking twice starts one job, and both get its id."""
 
     def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
         """One question for many jobs; of each job its nodes in the order of its plan. An unknown ticket has one
@@ -72,7 +90,7 @@ class Engine(Protocol):
 class NodePool(Protocol):
     """The nodes of clusters: who holds them, and how many there are. Called by one thread at a time."""
 
-    def check(self, cluster: Asset, definition: Mapping[str, Any]) -> None:
+    def check(self, cluster: Asset, definition: RunDefinition) -> None:
         """Raises InvalidArgument, with the numbers, for a gang that could never be had."""
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
@@ -94,15 +112,38 @@ class NodePool(Protocol):
         """Its nodes with their states now."""
 
 
+class Disk(StrEnum):
+    """Which files the nodes of a site see."""
+
+    SERVICE = "service"
+    """The service's own disk, on the service's machine: files are handed over by path."""
+    SHARED = "shared"
+    """A file system that all nodes share, on other machines than the service's."""
+    OWN = "own"
+    """Each node its own; everything goes over HTTP."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """One place where runs can be run: this machine, or a Ray cluster."""
+    """One place where runs can be run: this machine, or a cluster."""
 
     name: str
     engine: Engine
     pool: NodePool
     url: str
     """Where its nodes reach the service."""
+    disk: Disk = Disk.OWN
+    queues_itself: bool = False
+    """Its engine has a queue: runs are handed over at once, without nodes held for them first."""
+    warm: Callable[[], None] = lambda: None
+    """Have ready what the first run would wait for."""
+    close: Callable[[], None] = lambda: None
+    """The service ends; runs go on."""
+
+    @property
+    def shares_files(self) -> bool:
+        """Whether files are handed over by path."""
+        return self.disk is Disk.SERVICE
 
 
 class Sites(Protocol):

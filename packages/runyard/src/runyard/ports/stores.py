@@ -40,7 +40,8 @@ class RunStore(Protocol):
         """All runs whose status is not terminal, oldest first; without `definition` and `environment_lock`."""
 
     def queue(self, workspace: str, target: str, *, limit: int) -> Sequence[QueuedRun]:
-        """The first of those that are Queued for that target, oldest first. Quick however many there are."""
+        """The first of those that are Queued for that target and not handed over to an engine's own queue, oldest
+        first. Quick however many there are."""
 
     def descendants(self, run_id: RunId) -> Sequence[RunRecord]:
         """Children, their children and so on, each after its parent; empty for an unknown run. As light as `list`,
@@ -150,7 +151,13 @@ class AssetStore(Protocol):
         """Quiet when gone. Raises Conflict while it has runs."""
 
     def add(
-        self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]
+        self,
+        workspace: str,
+        kind: AssetKind,
+        name: str,
+        body: Mapping[str, Any],
+        tags: Mapping[str, str],
+        created_by: str = "",
     ) -> Asset:
         """Store the next version of a name (1 for the first), atomically among writers. `id` is a new uuid4."""
 

@@ -1,16 +1,40 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.definitions.fields import JsonObject, Tags
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.errors import Conflict, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.workspaces import Workspaces
 
-Body = Mapping[str, Any]
+Body = JsonObject
 TRIES_AGAINST_OTHER_WRITERS = 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which assets of a kind to list."""
+
+    name: str | None = None
+    latest_only: bool = False
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    """One given None only has to be there."""
+    created_by: str | None = None
+
+
+@dataclass(frozen=True)
+class AssetChanges:
+    """Merged into the body's top level and into the tags; what is given None is removed."""
+
+    body: Body = field(default_factory=dict)
+    tags: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class KindRules(Protocol):
@@ -25,10 +49,10 @@ class KindRules(Protocol):
     def is_news(self, latest: Asset, body: Body) -> bool:
         """Whether the body makes a new version, rather than being the latest one said again."""
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        """The body as it will be stored, for a new asset."""
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
+        """The body as it will be stored, for a new asset. What it names is looked up as the caller sees it."""
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
         """The body as it will be stored, for an asset that is there."""
 
     def stored(self, asset: Asset) -> None:
@@ -43,80 +67,84 @@ class KindRules(Protocol):
 class Assets:
     """The named things of a workspace. Kinds that have no versions are changed in place."""
 
-    def __init__(self, assets: AssetStore, workspaces: Workspaces, rules: Mapping[AssetKind, KindRules]) -> None:
-        self._assets, self._workspaces, self._rules = assets, workspaces, rules
+    def __init__(
+        self, assets: AssetStore, workspaces: Workspaces, access: Access, rules: Mapping[AssetKind, KindRules]
+    ) -> None:
+        self._assets, self._workspaces, self._access, self._rules = assets, workspaces, access, rules
         # One service owns a home, so a lock in it is enough to keep unversioned names single.
         self._writing = threading.Lock()
 
-    def list(
-        self,
-        workspace: str,
-        kind: str,
-        name: str | None = None,
-        *,
-        latest_only: bool = False,
-        tags: Mapping[str, str | None],
-    ) -> Sequence[Asset]:
-        """By name, newest version first; a tag given None only has to be there."""
-        self._workspaces.get(workspace)
-        found = self._assets.list(workspace, self._open_kind(kind), name, latest_only=latest_only)
-        return [asset for asset in found if asset.name and _has_tags(asset, tags)]
+    def list(self, who: Principal, workspace: str, kind: str, wanted: Wanted) -> Sequence[Asset]:
+        """By name, newest version first."""
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
+        found = self._assets.list(workspace, self._open_kind(kind), wanted.name, latest_only=wanted.latest_only)
+        return [asset for asset in found if asset.name and _is_wanted(asset, wanted)]
 
-    def get(self, workspace: str, kind: str, name: str, version: int | None = None) -> Asset:
-        self._workspaces.get(workspace)
+    def get(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> Asset:
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         try:
             return self._assets.get(workspace, self._open_kind(kind), name, version)
         except NotFound:
             raise self._not_found(workspace, self._open_kind(kind), name, version) from None
 
-    def get_by_id(self, workspace: str, kind: str, asset_id: str) -> Asset:
+    def get_by_id(self, who: Principal, workspace: str, kind: str, asset_id: str) -> Asset:
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         return self._assets.get_by_id(workspace, self._open_kind(kind), asset_id)
 
-    def create(self, workspace: str, kind: str, name: str, body: Body, tags: Mapping[str, str]) -> Asset:
+    def create(self, who: Principal, workspace: str, kind: str, name: str, body: JsonObject, tags: Tags) -> Asset:
         """The next version of the name, or the one and only of an unversioned kind."""
+        self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         asset_kind = self._open_kind(kind)
-        self._workspaces.get(workspace)
         rules = self._rules[asset_kind]
         if name or not rules.may_be_nameless:
             check_asset_name(asset_kind, name)
         with rules.turn:
-            checked = rules.checked_body(workspace, name, body)
+            checked = rules.checked_body(who, workspace, name, body)
             with self._writing:
-                made = self._stored(workspace, asset_kind, name, checked, tags)
+                made = self._stored(who, workspace, asset_kind, name, checked, tags)
         rules.stored(made)
         return made
 
-    def change(self, workspace: str, kind: str, name: str, version: int | None, changes: Mapping[str, Any]) -> Asset:
-        """Merge into the body's top level and into the tags; a null removes."""
+    def change(
+        self, who: Principal, workspace: str, kind: str, name: str, version: int | None, changes: AssetChanges
+    ) -> Asset:
         rules = self._rules[self._open_kind(kind)]
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
-            seen = self.get(workspace, kind, name, version)
-            body = rules.checked_change(seen, _merged(seen.body, changes.get("body")))
+            seen = self._access.asset(who, Action.CHANGE_ASSET, self.get(who, workspace, kind, name, version))
+            body = rules.checked_change(who, seen, _merged(seen.body, changes.body))
             try:
-                changed = self._assets.replace(seen, body, _merged(seen.tags, changes.get("tags")))
+                changed = self._assets.replace(seen, body, _merged(seen.tags, changes.tags))
             except Conflict:
                 continue
             rules.stored(changed)
             return changed
         raise Conflict(f"{name!r} is being changed by others all the time.", hint="Try again.")
 
-    def delete(self, workspace: str, kind: str, name: str, version: int | None = None) -> None:
+    def delete(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> None:
         """One version or all; quiet when gone."""
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         asset_kind = self._open_kind(kind)
         rules = self._rules[asset_kind]
         there = self._find_latest(workspace, asset_kind, name)
         if there is None:
             return
         with rules.turn:
+            for one in self._assets.list(workspace, asset_kind, name):
+                if version in (None, one.version):
+                    self._access.asset(who, Action.CHANGE_ASSET, one)
             rules.before_delete(there, version)
             self._assets.delete(workspace, asset_kind, name, version)
         rules.deleted(there)
 
-    def _stored(self, workspace: str, kind: AssetKind, name: str, body: Body, tags: Mapping[str, str]) -> Asset:
+    def _stored(
+        self, who: Principal, workspace: str, kind: AssetKind, name: str, body: JsonObject, tags: Tags
+    ) -> Asset:
         there, rules = self._find_latest(workspace, kind, name), self._rules[kind]
         if there is None or (rules.is_versioned and rules.is_news(there, body)):
-            return self._assets.add(workspace, kind, name, body, tags)
-        return there if rules.is_versioned else self._assets.replace(there, body, tags)
+            return self._assets.add(workspace, kind, name, body, tags, who.name)
+        if rules.is_versioned:
+            return there
+        return self._assets.replace(self._access.asset(who, Action.CHANGE_ASSET, there), body, tags)
 
     def _open_kind(self, kind: str) -> AssetKind:
         for known in self._rules:
@@ -145,12 +173,12 @@ class Assets:
         return NotFound(f"There is no {noun} {name!r} in workspace {workspace!r}. Known: {listed}.")
 
 
-def _merged(old: Mapping[str, Any], new: Any) -> dict[str, Any]:
-    if new is not None and not isinstance(new, dict):
-        raise InvalidArgument("body and tags are objects.")
-    merged = {**old, **(new or {})}
-    return {key: value for key, value in merged.items() if value is not None}
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**old, **new}.items() if value is not None}
 
 
-def _has_tags(asset: Asset, tags: Mapping[str, str | None]) -> bool:
-    return all(key in asset.tags and (value is None or asset.tags[key] == value) for key, value in tags.items())
+def _is_wanted(asset: Asset, wanted: Wanted) -> bool:
+    if wanted.created_by is not None and asset.created_by != wanted.created_by:
+        return False
+    tags = asset.tags
+    return all(key in tags and (value is None or tags[key] == value) for key, value in wanted.tags.items())

@@ -1,28 +1,32 @@
 import re
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
 
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.environments.images.record import ImageFolder
 from runyard.errors import Conflict, NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.runs import RunRecord
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.environment_names import EnvironmentNames
 
 KEY_TAG = "runyard.key"
 """A tag of a stored environment: the key under which this machine has it."""
 _KEY = re.compile(r"[0-9a-f]{24}")
 MOST_REMEMBERED = 10_000
-ImageOf = Callable[[str], Mapping[str, Any] | None]
-"""From the key of a built environment to what is known of its image; None where it has none, or is not there."""
+SHOWN_OF_IMAGES = ("name", "id", "registry", "dockerfile", "python")
 
 
 class BuiltEnvironments:
     """Which of the built environments each stored one has become."""
 
-    def __init__(self, assets: AssetStore, names: EnvironmentNames, image_of: ImageOf) -> None:
-        self._assets, self._names, self._image_of = assets, names, image_of
+    def __init__(self, assets: AssetStore, names: EnvironmentNames, root: Path, access: Access) -> None:
+        """`root` is the folder of built environments."""
+        self._assets, self._names, self._root, self._access = assets, names, root, access
         self._noted: dict[tuple[str, str, str], str] = {}
         self._lock = threading.Lock()
 
@@ -31,8 +35,8 @@ class BuiltEnvironments:
         have told, is none of ours."""
         if not _KEY.fullmatch(key):
             return
-        environment = run.definition.get("environment") or {}
-        which = (run.workspace, str(environment.get("name")), str(environment.get("version")))
+        environment = run.definition.environment
+        which = (run.workspace, environment.name, environment.version)
         with self._lock:
             if self._noted.get(which) == key:
                 return
@@ -44,10 +48,16 @@ class BuiltEnvironments:
                 with suppress(Conflict, NotFound):  # somebody tags it at this moment: the next run notes it again
                     self._assets.replace(asset, asset.body, {**asset.tags, KEY_TAG: key})
 
-    def image(self, workspace: str, name: str, version: int | None) -> Mapping[str, Any]:
+    def image_of(self, key: str) -> JsonObject | None:
+        """What is known of the image of the built environment of that key; None where it has none, or is not there."""
+        found = ImageFolder(self._root, key).details() if key else None
+        return None if found is None else {name: getattr(found, name) for name in SHOWN_OF_IMAGES}
+
+    def image(self, who: Principal, workspace: str, name: str, version: int | None) -> JsonObject:
         """Of the environment's image. Raises NotFound where it is not built, or no image."""
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         asset = self._assets.get(workspace, AssetKind.ENVIRONMENT, name, version)
-        found = self._image_of(asset.tags.get(KEY_TAG, ""))
+        found = self.image_of(asset.tags.get(KEY_TAG, ""))
         if found is None:
             raise NotFound(
                 f"There is no image of the environment {name}:{asset.version} on this machine.",

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from runyard.engines.ray.address import parse_address
+from runyard.compute.targets import ComputeTargets
+from runyard.core.definitions.fields import whole_number
 from runyard.errors import InvalidArgument
 from runyard.model.nodes import DEFAULT_IDLE_SECONDS
 
-PLACE_FIELDS = frozenset({"engine", "address", "resources"})
+PLACE_FIELDS = frozenset({"engine", "address", "settings", "resources"})
 """They say which machines the service talks to and what it takes of them: for its owner alone."""
-_ENGINES = ("local", "ray")
 _RESOURCES: Mapping[str, int] = {"cpu": 10_000, "gpu": 1_000, "memory_gb": 1_000_000}
 """What a node may be asked to have, at most."""
 _MOST_NODES = 10_000
@@ -17,14 +17,16 @@ _MOST_IDLE_SECONDS = 10**9
 Body = Mapping[str, Any]
 
 
-def checked_compute(body: Body) -> dict[str, Any]:
+def checked_compute(body: Body, targets: ComputeTargets) -> dict[str, Any]:
     """The body as it is kept. InvalidArgument names the field that cannot be."""
-    place = _checked_place(body)
+    place = targets.checked(body)
+    if resources := _checked_resources(body.get("resources")):
+        place["resources"] = resources
     is_attached = bool(body.get("is_attached"))
     most = _whole(body, "max_nodes", _MOST_NODES if is_attached else None, at_least=1, at_most=_MOST_NODES)
     least = _whole(body, "min_nodes", 0, at_least=0, at_most=_MOST_NODES)
     if least > most:
-        raise InvalidArgument(f"min_nodes must be at most max_nodes ({most}), got {least}.")
+        raise InvalidArgument(f"max_nodes must be at least min_nodes ({least}), got {most}.")
     idle = _whole(body, "idle_seconds_before_scaledown", DEFAULT_IDLE_SECONDS, at_least=0, at_most=_MOST_IDLE_SECONDS)
     priority = str(body.get("vm_priority") or "dedicated")
     if priority.lower() not in ("dedicated", "lowpriority"):
@@ -43,21 +45,6 @@ def checked_compute(body: Body) -> dict[str, Any]:
         "idle_seconds_before_scaledown": idle,
         "provisioning_state": "Succeeded",
     }
-
-
-def _checked_place(body: Body) -> dict[str, Any]:
-    engine, address = body.get("engine"), body.get("address")
-    if engine is not None and engine not in _ENGINES:
-        raise InvalidArgument(f"engine must be 'local' or 'ray', got {engine!r}.", hint="Leave it out for the default.")
-    if address is not None and engine != "ray":
-        raise InvalidArgument(
-            f"address {address!r} is of a Ray cluster, but engine is {engine!r}.", hint="Give engine 'ray' with it."
-        )
-    if body.get("is_attached") and (engine != "ray" or not address):
-        raise InvalidArgument("Only a Ray cluster can be attached.", hint="Give engine 'ray' and its address.")
-    kept = {"engine": engine, "address": None if address is None else parse_address(address)}
-    resources = _checked_resources(body.get("resources"))
-    return {name: value for name, value in {**kept, "resources": resources or None}.items() if value is not None}
 
 
 def _checked_resources(given: Any) -> dict[str, float]:
@@ -83,9 +70,7 @@ def _amount(name: str, value: Any) -> float:
 
 
 def _whole(body: Body, name: str, default: int | None, *, at_least: int, at_most: int) -> int:
-    value: Any = body.get(name)
+    value = body.get(name)
     if value is None and default is not None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= at_most:
-        raise InvalidArgument(f"{name} must be a whole number from {at_least} to {at_most}, got {ascii(value)[:80]}.")
-    return value
+    return whole_number(value, name, at_least=at_least, at_most=at_most)

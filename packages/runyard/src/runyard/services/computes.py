@@ -1,17 +1,21 @@
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from runyard.compute.sites import KnownSites
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import Conflict, EngineError
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.nodes import Node, NodeState
-from runyard.ports.controller import RunMover
 from runyard.ports.stores import AssetStore, NodeStore, RunStore
+from runyard.runs.scheduling.controller import Controller
+from runyard.runs.scheduling.places import Places
+from runyard.services.access import Access
 from runyard.services.assets import Body
-from runyard.services.compute_body import checked_compute
+from runyard.services.compute_body import PLACE_FIELDS, checked_compute
 from runyard.services.kinds import PlainKind
-from runyard.services.places import Places
 
 
 @dataclass(frozen=True)
@@ -24,33 +28,43 @@ class ComputeStatus:
     errors: tuple[str, ...] = ()
 
 
-class ComputeKind(PlainKind):
-    """A cluster of min_nodes to max_nodes nodes, here or on a Ray cluster. Its site makes and removes the nodes."""
+class ComputeRules(PlainKind):
+    """A cluster of min_nodes to max_nodes nodes. Its site makes and removes the nodes."""
 
     is_versioned = False
 
     def __init__(
-        self, nodes: NodeStore, runs: RunStore, places: Places, mover: RunMover, reach: Callable[[str], None]
+        self,
+        nodes: NodeStore,
+        runs: RunStore,
+        places: Places,
+        controller: Controller,
+        sites: KnownSites,
+        access: Access,
     ) -> None:
-        """`reach` raises where no Ray cluster that can be worked with answers at an address."""
-        self._nodes, self._runs, self._places, self._mover, self._reach = nodes, runs, places, mover, reach
+        self._nodes, self._runs, self._places, self._controller = nodes, runs, places, controller
+        self._sites, self._access = sites, access
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        checked = checked_compute(body)
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
+        if PLACE_FIELDS & body.keys():
+            self._access.workspace(who, Action.PLACE_COMPUTE, workspace)
+        checked = checked_compute(body, self._sites.targets)
         self._check_place(workspace, name, checked)
-        if checked.get("address"):
-            self._reach(checked["address"])
+        if _own_place(checked):
+            self._sites.require(checked)
         return checked
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
-        checked = checked_compute(body)
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
+        if any(seen.body.get(name) != body.get(name) for name in PLACE_FIELDS):
+            self._access.workspace(who, Action.PLACE_COMPUTE, seen.workspace)
+        checked = checked_compute(body, self._sites.targets)
         self._check_place(seen.workspace, seen.name, checked)
-        if checked.get("address") not in (None, seen.body.get("address")):
-            self._reach(checked["address"])
+        if _own_place(checked) and _place(checked) != _place(seen.body):
+            self._sites.require(checked)
         return checked
 
     def stored(self, asset: Asset) -> None:
-        self._mover.wake()
+        self._controller.wake()
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
         self._require_no_runs(asset.workspace, asset.name, "delete it")
@@ -58,7 +72,7 @@ class ComputeKind(PlainKind):
     def deleted(self, asset: Asset) -> None:
         names = [node.name for node in self._nodes.list(asset.workspace, asset.name)]
         self._nodes.remove(asset.workspace, asset.name, names)
-        self._mover.wake()
+        self._controller.wake()
 
     def _check_place(self, workspace: str, name: str, body: Body) -> None:
         """What is there under this name may not be moved under its runs; its nodes must be ones that can be had."""
@@ -82,19 +96,23 @@ class ComputeKind(PlainKind):
 class Computes:
     """What a cluster has at the moment."""
 
-    def __init__(self, assets: AssetStore, places: Places) -> None:
-        self._assets, self._places = assets, places
+    def __init__(self, assets: AssetStore, places: Places, access: Access) -> None:
+        self._assets, self._places, self._access = assets, places, access
 
-    def nodes(self, workspace: str, name: str) -> Sequence[Node]:
-        return self._places.nodes(self._assets.get(workspace, AssetKind.COMPUTE, name))
+    def nodes(self, who: Principal, workspace: str, name: str) -> Sequence[Node]:
+        return self._places.nodes(self._get(who, workspace, name))
 
-    def status(self, workspace: str, name: str) -> ComputeStatus:
+    def status(self, who: Principal, workspace: str, name: str) -> ComputeStatus:
         """Where its site cannot be reached, `errors` says so and there are no nodes to tell of."""
-        asset = self._assets.get(workspace, AssetKind.COMPUTE, name)
+        asset = self._get(who, workspace, name)
         try:
             return _status(asset, self._places.nodes(asset))
         except EngineError as error:
             return replace(_status(asset, ()), errors=(str(error),))
+
+    def _get(self, who: Principal, workspace: str, name: str) -> Asset:
+        self._access.workspace(who, Action.READ_ASSET, workspace)
+        return self._assets.get(workspace, AssetKind.COMPUTE, name)
 
 
 def _status(asset: Asset, nodes: Sequence[Node]) -> ComputeStatus:
@@ -111,4 +129,10 @@ def _status(asset: Asset, nodes: Sequence[Node]) -> ComputeStatus:
 
 
 def _place(body: Body) -> tuple[object, ...]:
-    return body.get("engine"), body.get("address")
+    return body.get("engine"), *_own_place(body)
+
+
+def _own_place(body: Body) -> tuple[object, ...]:
+    """What it says itself of where it is; empty where that is left to the operator's settings."""
+    own = body.get("address"), body.get("settings")
+    return own if any(own) else ()

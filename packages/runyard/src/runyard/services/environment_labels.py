@@ -2,9 +2,12 @@ import re
 import threading
 from collections.abc import Sequence
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.workspaces import Workspaces
 
 LATEST = "latest"
@@ -19,13 +22,13 @@ _LABEL = re.compile(r"[A-Za-z0-9][\w.-]{0,127}", re.ASCII)
 class EnvironmentLabels:
     """Names for versions of an environment. One label is of one version: given to another, it leaves the first."""
 
-    def __init__(self, assets: AssetStore, workspaces: Workspaces) -> None:
-        self._assets, self._workspaces = assets, workspaces
+    def __init__(self, assets: AssetStore, workspaces: Workspaces, access: Access) -> None:
+        self._assets, self._workspaces, self._access = assets, workspaces, access
         self._writing = threading.Lock()
 
-    def find(self, workspace: str, name: str, label: str) -> Asset:
+    def find(self, who: Principal, workspace: str, name: str, label: str) -> Asset:
         """Raises NotFound, with the labels there are. The newest version is always the latest."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         versions = self._assets.list(workspace, _KIND, name)
         if not versions:
             raise NotFound(f"There is no environment {name!r} in workspace {workspace!r}.")
@@ -37,15 +40,21 @@ class EnvironmentLabels:
         known = sorted({LATEST, *(one for version in versions for one in labels_of(version))})
         raise NotFound(f"The environment {name!r} has no label {ascii(label)[:80]}. Known: {', '.join(known)}.")
 
-    def put(self, workspace: str, name: str, version: int | None, labels: Sequence[str]) -> None:
-        """These are the labels of that version from now on, or of the newest."""
+    def put(self, who: Principal, workspace: str, name: str, version: int | None, labels: Sequence[str]) -> None:
+        """These are the labels of that version from now on, or of the newest. To take a label from another version is
+        to change that one, too."""
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         wanted = _checked(labels)
         with self._writing:
             chosen = self._assets.get(workspace, _KIND, name, version)
-            for one in self._assets.list(workspace, _KIND, name):
-                keeps = (
-                    wanted if one.version == chosen.version else [had for had in labels_of(one) if had not in wanted]
-                )
+            changes = [
+                (one, keeps)
+                for one in self._assets.list(workspace, _KIND, name)
+                if sorted(keeps := _kept(one, chosen, wanted)) != labels_of(one)
+            ]
+            for one, _ in changes:
+                self._access.asset(who, Action.CHANGE_ASSET, one)
+            for one, keeps in changes:
                 self._write(one, keeps)
 
     def _write(self, asset: Asset, labels: Sequence[str]) -> None:
@@ -61,6 +70,10 @@ class EnvironmentLabels:
                 continue
             return
         raise Conflict(f"{asset.name!r} is being changed by others all the time.", hint="Try again.")
+
+
+def _kept(one: Asset, chosen: Asset, wanted: Sequence[str]) -> Sequence[str]:
+    return wanted if one.version == chosen.version else [had for had in labels_of(one) if had not in wanted]
 
 
 def labels_of(asset: Asset) -> list[str]:

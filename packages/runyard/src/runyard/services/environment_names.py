@@ -2,8 +2,10 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.fields import NOTHING, JsonObject, JsonValue, as_object
+from runyard.core.principal import Principal
 from runyard.errors import NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.ports.clock import Clock
@@ -23,35 +25,35 @@ class EnvironmentNames:
         self._lock = threading.Lock()
         self._autosaved: dict[str, dict[str, str]] = {}
 
-    def named(self, workspace: str, environment: Mapping[str, Any]) -> dict[str, Any]:
+    def named(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
         """The environment with `name` and `version`. One that has a name keeps it; where it is not registered so, its
         version is the name that it was saved under."""
-        name = str(environment.get("name") or "")
+        name = environment.name
         if name.startswith(CURATED_PREFIX):
-            return dict(environment)
-        digest = _digest(environment)
-        registered = self._registered(workspace, name, environment.get("version"), digest) if name else None
+            return environment
+        digest = _digest(environment.raw)
+        registered = self._registered(workspace, name, environment.version, digest) if name else None
         if registered is not None:
-            return {**environment, "version": str(registered.version)}
-        saved = self._autosave(workspace, environment, digest)
-        return {**environment, **({"version": saved} if name else {"name": saved, "version": "1"})}
+            return environment.called(name, str(registered.version))
+        saved = self._autosave(who, workspace, environment, digest)
+        return environment.called(name, saved) if name else environment.called(saved, "1")
 
-    def saved(self, workspace: str, environment: Mapping[str, Any]) -> Asset | None:
+    def saved(self, workspace: str, environment: EnvironmentDefinition) -> Asset | None:
         """The asset that `named` gave the environment its name and version of."""
-        name, version = str(environment.get("name") or ""), str(environment.get("version") or "")
+        name, version = environment.name, environment.version
         if version.startswith(AUTOSAVE):
             name, version = version, "1"
         return self._get(workspace, name, int(version)) if name and _is_number(version) else None
 
-    def _registered(self, workspace: str, name: str, version: Any, digest: str) -> Asset | None:
-        number = int(version) if _is_number(str(version or "")) else None
+    def _registered(self, workspace: str, name: str, version: str, digest: str) -> Asset | None:
+        number = int(version) if _is_number(version) else None
         for wanted in dict.fromkeys((number, None)):
             found = self._get(workspace, name, wanted)
             if found is not None and _digest(found.body) == digest:
                 return found
         return None
 
-    def _autosave(self, workspace: str, environment: Mapping[str, Any], digest: str) -> str:
+    def _autosave(self, who: Principal, workspace: str, environment: EnvironmentDefinition, digest: str) -> str:
         with self._lock:
             known = self._autosaved.get(workspace)
             if known is None:
@@ -60,7 +62,8 @@ class EnvironmentNames:
             if name is not None and self._get(workspace, name, 1) is not None:
                 return name
             name = f"{AUTOSAVE}{self._clock.now():%Y-%m-%dT%H:%M:%SZ}_{digest[:8]}"
-            self._assets.add(workspace, AssetKind.ENVIRONMENT, name, {**environment, "name": name, "version": "1"}, {})
+            body = environment.called(name, "1").raw
+            self._assets.add(workspace, AssetKind.ENVIRONMENT, name, body, {}, who.name)
             known[digest] = name
             return name
 
@@ -75,17 +78,17 @@ class EnvironmentNames:
             return None
 
 
-def _digest(environment: Mapping[str, Any]) -> str:
+def _digest(environment: JsonObject) -> str:
     """The same for environments that mean the same: what is null need not be there, and a Dockerfile leaves no choice
     of a base image."""
     content = {name: value for name, value in environment.items() if name not in _NAMING}
-    docker = dict(content.get("docker") or {})
+    docker = dict(as_object(content.get("docker") or NOTHING, "environment.docker"))
     if docker.get("baseDockerfile") or docker.get("buildContext"):
         docker.pop("baseImage", None)
     return hashlib.sha256(json.dumps(_said({**content, "docker": docker}), sort_keys=True).encode()).hexdigest()
 
 
-def _said(value: Any) -> Any:
+def _said(value: JsonValue) -> JsonValue:
     if isinstance(value, Mapping):
         kept = {name: _said(one) for name, one in value.items()}
         return {name: one for name, one in kept.items() if one is not None and one != {}}

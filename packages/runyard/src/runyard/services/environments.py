@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import BlobsMissing, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_sha256
 from runyard.model.runs import AttemptId, run_of
-from runyard.planning.image import is_forced_build
-from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.access import Access
+from runyard.services.callers_blobs import CallersBlobs
 
 LOCK = AssetKind.ENVIRONMENT_LOCK
 KEY = re.compile(r"[0-9a-f]{24}")
@@ -44,7 +46,8 @@ class Environments:
     They are kept per workspace: a run's node cannot change what runs of other workspaces are made of.
     """
 
-    def __init__(self, runs: RunStore, assets: AssetStore, blobs: BlobStore, clock: Clock) -> None:
+    def __init__(self, runs: RunStore, assets: AssetStore, blobs: CallersBlobs, clock: Clock, access: Access) -> None:
+        self._access = access
         self._runs, self._assets, self._blobs, self._clock = runs, assets, blobs, clock
 
     def known(self, workspace: str, key: str) -> bool:
@@ -56,8 +59,9 @@ class Environments:
         seen = self._find(workspace, key)
         return "" if seen is None else str(seen.body["python"])
 
-    def get(self, attempt_id: AttemptId, key: str) -> KeptEnvironment:
+    def get(self, who: Principal, attempt_id: AttemptId, key: str) -> KeptEnvironment:
         """Raises NotFound where no node has made it yet. Marks it as used."""
+        self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         seen = self._find(self._workspace(attempt_id), _checked(KEY, key, "key"))
         if seen is None:
             raise NotFound(f"No node has made the environment {key} yet.")
@@ -66,21 +70,22 @@ class Environments:
                 self._assets.replace(seen, seen.body, seen.tags)
         return _from_body(seen.body)
 
-    def put(self, attempt_id: AttemptId, key: str, made: KeptEnvironment) -> None:
+    def put(self, who: Principal, attempt_id: AttemptId, key: str, made: KeptEnvironment) -> None:
         """Keep what a node has made. The first lock and the first wheel of a key count, so that no node changes what
         others install; a forced build replaces them. Safe to repeat. Raises BlobsMissing for wheels that were not sent
         before."""
+        self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         _check(made)
-        missing = self._blobs.missing([wheel.sha256 for wheel in made.wheels])
+        missing = self._blobs.missing(who, [wheel.sha256 for wheel in made.wheels])
         if missing:
             raise BlobsMissing("The wheels are not here yet.", hint="Send them, then ask again.", sha256=missing)
         run, name = self._runs.get(run_of(attempt_id)), _checked(KEY, key, "key")
         while True:
             seen = self._find(run.workspace, name)
             if seen is None:
-                self._assets.add(run.workspace, LOCK, name, _to_body(made), {})
+                self._assets.add(run.workspace, LOCK, name, _to_body(made), {}, who.name)
                 return
-            body = _to_body(made if is_forced_build(run.definition) else _added(_from_body(seen.body), made))
+            body = _to_body(made if run.definition.runyard.is_forced_build else _added(_from_body(seen.body), made))
             if body == seen.body:
                 return
             with suppress(Conflict):

@@ -1,21 +1,27 @@
 """What each kind of asset asks for beyond a name and a body."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.definitions.assets import ImageDefinition, ModelDefinition
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.fields import JsonValue
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId
-from runyard.ports.blobs import BlobStore
-from runyard.ports.stores import AssetStore, RunStore
+from runyard.ports.stores import AssetStore
+from runyard.runs.history.files import RunFiles
+from runyard.runs.snapshots import checked_entries
+from runyard.services.access import Access
 from runyard.services.assets import Body
+from runyard.services.callers_blobs import CallersBlobs
 from runyard.services.environment_names import CURATED_PREFIX
-from runyard.services.files import RunFiles
 from runyard.services.incoming_environments import IncomingEnvironments
-from runyard.services.snapshots import checked_entries, require_blobs
 from runyard.services.web_services.deployed_models import images_of, services_of
 
 CHANGEABLE_OF_MODELS = frozenset(
@@ -42,11 +48,11 @@ class PlainKind:
     def is_news(self, latest: Asset, body: Body) -> bool:
         return True
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
         return dict(body)
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
-        return self.checked_body(seen.workspace, seen.name, body)
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
+        return self.checked_body(who, seen.workspace, seen.name, body)
 
     def stored(self, asset: Asset) -> None:
         return
@@ -64,30 +70,27 @@ class ModelKind(PlainKind):
 
     def __init__(
         self,
-        runs: RunStore,
+        access: Access,
         files: RunFiles,
-        blobs: BlobStore,
+        blobs: CallersBlobs,
         assets: AssetStore,
         models_stay: AbstractContextManager[Any],
     ) -> None:
         """`models_stay` is held by whoever stores something that names models."""
-        self._runs, self._files, self._blobs, self._assets = runs, files, blobs, assets
+        self._access, self._files, self._blobs, self._assets = access, files, blobs, assets
         self.turn = models_stay
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        kept = dict(body)
-        path = kept.pop("model_path", None)
-        if path is not None and "files" not in kept:
-            entries = self._from_run(self._run_in(workspace, kept.get("run_id")), str(path))
-        else:
-            entries = checked_entries(_entries(kept.get("files")))
-            require_blobs(self._blobs, entries)
-            if kept.get("run_id"):
-                kept["run_id"] = self._run_in(workspace, kept["run_id"], must_be_there=False)
-        kept["files"] = [[entry.path, entry.sha256, entry.size, entry.mode] for entry in entries]
-        return kept
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
+        model = ModelDefinition.parse(body)
+        if model.model_path is not None and "files" not in body:
+            run_id = self._run_in(who, workspace, model.run_id)
+            return model.with_files(self._from_run(who, run_id, model.model_path), run_id).raw
+        entries = checked_entries(model.files)
+        self._blobs.require(who, entries)
+        run_id = self._run_in(who, workspace, model.run_id, must_be_there=False) if model.run_id else RunId("")
+        return model.with_files(entries, run_id).raw
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
         fixed = sorted(
             name for name in {*seen.body, *body} - CHANGEABLE_OF_MODELS if seen.body.get(name) != body.get(name)
         )
@@ -115,22 +118,24 @@ class ModelKind(PlainKind):
                 images=images,
             )
 
-    def _run_in(self, workspace: str, run_id: Any, *, must_be_there: bool = True) -> RunId:
+    def _run_in(self, who: Principal, workspace: str, run_id: str, *, must_be_there: bool = True) -> RunId:
         """The id, where that run is in the workspace or is gone. NotFound for one of another workspace."""
-        found = RunId(str(run_id or ""))
+        found = RunId(run_id)
         try:
-            is_here = self._runs.get(found).workspace == workspace
+            is_here = self._access.run(who, Action.READ_RUN, found).workspace == workspace
         except NotFound:
             is_here = not must_be_there
+        except Forbidden:
+            is_here = False
         if not is_here:
             raise NotFound(f"There is no run {ascii(found)[:200]} in workspace {workspace!r}.", hint="Check run_id.")
         return found
 
-    def _from_run(self, run_id: RunId, path: str) -> Sequence[FileEntry]:
+    def _from_run(self, who: Principal, run_id: RunId, path: str) -> list[FileEntry]:
         path = check_relative_path(path.rstrip("/"), "model_path")
-        entries = self._files.below(run_id, path)
+        entries = self._files.below(who, run_id, path)
         if not entries:
-            there = [listed.path for listed in self._files.list(run_id)]
+            there = [listed.path for listed in self._files.list(who, run_id)]
             listed = ", ".join(there[:20]) + (", ..." if len(there) > 20 else "")
             raise NotFound(
                 f"Run {run_id} has nothing at model_path {path!r}. Its files: {listed or 'none'}.", files=there[:1000]
@@ -145,19 +150,18 @@ class ImageKind(PlainKind):
     def __init__(
         self,
         assets: AssetStore,
-        check: Callable[[str, Body], Body],
+        check: Callable[[Principal, str, Body], Body],
         models_stay: AbstractContextManager[Any],
     ) -> None:
         """`check` gives models and inference as a deployment would keep them. Held, `models_stay` keeps models."""
         self._assets, self._check = assets, check
         self.turn = models_stay
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
-        if body.get("inference") is None:
-            raise InvalidArgument("An image needs a scoring script.", hint="Give execution_script in image_config.")
-        return {**body, **self._check(workspace, body)}
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
+        image = ImageDefinition.parse(body)
+        return {**image.raw, **self._check(who, workspace, image.raw)}
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
         for name in ("models", "inference"):
             if seen.body.get(name) != body.get(name):
                 raise InvalidArgument(f"{name} of an image cannot be changed.", hint="Create another version of it.")
@@ -180,19 +184,19 @@ class EnvironmentKind(PlainKind):
     def __init__(self, incoming: IncomingEnvironments) -> None:
         self._incoming = incoming
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
         if name.startswith(CURATED_PREFIX):
             raise InvalidArgument(
                 f"The environment's name {name!r} begins with {CURATED_PREFIX!r}, which curated environments alone do.",
                 hint="Give it another name, for example with environment.clone('my-environment').",
             )
-        return self._incoming.taken(workspace, body)
+        return dict(self._incoming.taken(who, workspace, EnvironmentDefinition(body)).raw)
 
     def is_news(self, latest: Asset, body: Body) -> bool:
         return dict(latest.body) != dict(body)
 
 
-def added_properties(seen: Asset, given: Mapping[str, Any]) -> dict[str, str]:
+def added_properties(seen: Asset, given: JsonValue) -> dict[str, Any]:
     """The properties with the new ones. Those that were set stay as they are: another value is a Conflict."""
     if not isinstance(given, Mapping):
         raise InvalidArgument("properties must be an object.")
@@ -204,10 +208,3 @@ def added_properties(seen: Asset, given: Mapping[str, Any]) -> dict[str, str]:
                 hint="Use a tag for what changes.",
             )
     return {**there, **{str(name): value for name, value in given.items()}}
-
-
-def _entries(files: Any) -> Sequence[FileEntry]:
-    try:
-        return [FileEntry(str(path), str(sha256), int(size), int(mode)) for path, sha256, size, mode in files]
-    except (TypeError, ValueError):
-        raise InvalidArgument("A model takes files as a list of [path, sha256, size, mode].") from None

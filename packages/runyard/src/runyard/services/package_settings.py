@@ -1,8 +1,10 @@
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any
 
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.environments.sources import Sources
 from runyard.errors import NotFound
 from runyard.model.package_settings import PackageSettings
@@ -22,14 +24,14 @@ class WorkspacePackages:
         self._known: dict[str, PackageSettings] = {}
         self._lock = threading.Lock()
 
-    def get(self, workspace: str) -> PackageSettings:
+    def get(self, who: Principal, workspace: str) -> PackageSettings:
         """With passwords. Raises NotFound for a workspace that is not there."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.READ_WORKSPACE, workspace)
         return self._of(workspace)
 
-    def change(self, workspace: str, changes: Mapping[str, Any]) -> PackageSettings:
+    def change(self, who: Principal, workspace: str, changes: JsonObject) -> PackageSettings:
         """As `changed_settings`; raises what that raises, and then changes nothing."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.CHOOSE_PACKAGES, workspace)
         with self._lock:
             self._known.pop(workspace, None)
             changed = changed_settings(self._read(workspace), changes)

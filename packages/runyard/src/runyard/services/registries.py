@@ -2,11 +2,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.fields import JsonValue, as_object
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.images import ImageSpec
-from runyard.planning.image import mapping_in, registries_of, registry_address, registry_of
+from runyard.planning.image import registries_of, registry_address, registry_of
 from runyard.services.secrets import Vault
 
 SECRET_FIELDS = ("username", "password")
@@ -22,17 +23,17 @@ class RegistryLogins:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def taken_out(self, workspace: str, environment: Mapping[str, Any]) -> dict[str, Any]:
+    def taken_out(self, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
         """The environment without what it says of its registry's user, which is in the vault from then on."""
-        docker = mapping_in(environment, "docker")
-        registry = mapping_in(docker, "baseImageRegistry")
-        if not registry:
-            return dict(environment)
-        login = {name: _text(registry.get(name), name) for name in SECRET_FIELDS}
+        docker = environment.docker
+        if not docker.registry_login:
+            return environment
+        login = {name: _text(docker.registry_login.get(name), name) for name in SECRET_FIELDS}
         if any(login.values()):
-            self._keep(workspace, registry_address(registry.get("address")) or _address_in(docker), login)
+            self._keep(workspace, registry_address(docker.registry_address) or registry_of(docker.base_image), login)
+        registry = as_object(environment.docker_fields()["baseImageRegistry"], "baseImageRegistry")
         kept = {name: value for name, value in registry.items() if name not in SECRET_FIELDS}
-        return {**environment, "docker": {**docker, "baseImageRegistry": kept}}
+        return environment.with_docker(baseImageRegistry=kept)
 
     def of(self, workspace: str, addresses: Collection[str]) -> dict[str, Mapping[str, str]]:
         """The logins of those registries that one is known of."""
@@ -61,11 +62,7 @@ def _name(address: str) -> str:
     return f"{_VAULT_FOLDER}/{address}"
 
 
-def _address_in(docker: Mapping[str, Any]) -> str:
-    return registry_of(str(docker.get("baseImage") or "").strip())
-
-
-def _text(value: Any, name: str) -> str:
+def _text(value: JsonValue, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > LONGEST_FIELD or "\0" in value:

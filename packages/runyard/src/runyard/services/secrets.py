@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import InvalidArgument, NotFound, RunyardError
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
@@ -87,22 +89,23 @@ class Secrets:
     def __init__(self, vault: Vault, workspaces: Workspaces) -> None:
         self._vault, self._workspaces = vault, workspaces
 
-    def put(self, workspace: str, name: str, value: str) -> None:
+    def put(self, who: Principal, workspace: str, name: str, value: str) -> None:
+        self._workspaces.enter(who, Action.WRITE_SECRET, workspace)
         check_asset_name(AssetKind.SECRET, name)
-        self._workspaces.get(workspace)
         self._vault.put(workspace, name, value)
 
-    def get(self, workspace: str, name: str) -> str:
+    def get(self, who: Principal, workspace: str, name: str) -> str:
         """Raises NotFound."""
+        self._workspaces.enter(who, Action.READ_SECRET, workspace)
         check_asset_name(AssetKind.SECRET, name)
-        self._workspaces.get(workspace)
         return self._vault.get(workspace, name)
 
-    def names(self, workspace: str) -> list[str]:
-        self._workspaces.get(workspace)
+    def names(self, who: Principal, workspace: str) -> list[str]:
+        self._workspaces.enter(who, Action.READ_SECRET, workspace)
         return [name for name in self._vault.names(workspace) if "/" not in name]
 
-    def delete(self, workspace: str, name: str) -> None:
+    def delete(self, who: Principal, workspace: str, name: str) -> None:
+        self._workspaces.enter(who, Action.WRITE_SECRET, workspace)
         check_asset_name(AssetKind.SECRET, name)
         self._vault.delete(workspace, name)
 

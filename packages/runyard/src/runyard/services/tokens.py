@@ -3,29 +3,14 @@
 import hmac
 import re
 import time
-from dataclasses import dataclass
-from enum import StrEnum
+from urllib.parse import quote, unquote
 
+from runyard.core.principal import OWNER, Principal, Role
 from runyard.model.runs import AttemptId, RunId, run_of
-
-
-class Role(StrEnum):
-    OWNER = "owner"
-    RUN = "run"
-    NODE = "node"
-
 
 PAGE_DAYS = 7
 _DAY = re.compile(r"[0-9a-f]{1,6}")
 _OF_ATTEMPTS = (Role.RUN, Role.NODE)
-
-
-@dataclass(frozen=True)
-class Caller:
-    role: Role
-    run_id: RunId | None = None
-    attempt_id: AttemptId | None = None
-    """None of the owner alone."""
 
 
 class Tokens:
@@ -36,10 +21,13 @@ class Tokens:
 
     def run_token(self, attempt_id: AttemptId) -> str:
         """What the script of an attempt uses; whether it still goes on is checked by whoever lets it in."""
-        return f"run.{attempt_id}.{self._sign('run', attempt_id)}"
+        return self._of_attempt(Role.RUN, attempt_id)
 
     def node_token(self, attempt_id: AttemptId) -> str:
-        return f"node.{attempt_id}.{self._sign('node', attempt_id)}"
+        return self._of_attempt(Role.NODE, attempt_id)
+
+    def _of_attempt(self, role: Role, attempt_id: AttemptId) -> str:
+        return f"{role}.{quote(attempt_id)}.{self._sign(role, attempt_id)}"  # a header holds no letter beyond ASCII
 
     def page_key(self, run_id: RunId, last_day: int | None = None) -> str:
         """Opens the page of that run and nothing else, up to a day counted from 1970: a week from now unless given."""
@@ -64,14 +52,15 @@ class Tokens:
         day = int(written, 16) if _DAY.fullmatch(written) else 0
         return day if _same(key, self.page_key(run_id, day)) and day >= _today() else None
 
-    def identify(self, token: str) -> Caller | None:
-        """The caller a token belongs to, or None if it is no token of this service."""
+    def identify(self, token: str) -> Principal | None:
+        """The caller a token belongs to, or None if it is no token of this service. Its workspace is not known yet."""
         if _same(token, self._owner):
-            return Caller(Role.OWNER)
+            return OWNER
         name, _, signature = token.rpartition(".")
-        role, _, attempt = name.partition(".")
+        role, _, escaped = name.partition(".")
+        attempt = unquote(escaped)
         if role in _OF_ATTEMPTS and attempt and _same(signature, self._sign(role, attempt)):
-            return Caller(Role(role), run_of(AttemptId(attempt)), AttemptId(attempt))
+            return Principal(Role(role), run_of(AttemptId(attempt)), AttemptId(attempt))
         return None
 
     def _sign(self, purpose: str, name: str) -> str:

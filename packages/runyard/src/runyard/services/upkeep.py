@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.environments.durable import is_locked
 from runyard.errors import Conflict, NotFound
 from runyard.model.runs import AttemptId, RunId, run_of
-from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, FileStore, RunStore
 from runyard.run_folders import MOUNTS, RUN_FOLDERS, script_folders
+from runyard.services.access import Access
+from runyard.services.callers_blobs import CallersBlobs
 
 _MOST_LOGS_ASKED = 200
 _FEW_UNKNOWN = 2
@@ -41,17 +44,19 @@ class Upkeep:
         runs: RunStore,
         assets: AssetStore,
         files: FileStore,
-        blobs: BlobStore,
+        blobs: CallersBlobs,
         clock: Clock,
+        access: Access,
         caches: Mapping[str, Cache],
     ) -> None:
         self._home, self._runs, self._assets, self._files = home, runs, assets, files
-        self._blobs, self._clock = blobs, clock
+        self._blobs, self._clock, self._access = blobs, clock, access
         self._caches = caches
 
-    def used(self) -> dict[str, int]:
+    def used(self, who: Principal) -> dict[str, int]:
         """Bytes per part of the home, by its name there; what runs have mounted is not the home's. A cache within a
         part counts by itself."""
+        self._access.service(who, Action.OPERATE_SERVICE)
         with os.scandir(self._home) as entries:
             parts = sorted((entry for entry in entries if entry.name != MOUNTS), key=lambda entry: entry.name)
         sizes = {part.name: self._bytes_of(part.name) for part in parts}
@@ -60,12 +65,13 @@ class Upkeep:
             sizes[part.partition("/")[0]] = max(0, sizes.get(part.partition("/")[0], 0) - sizes[part])
         return sizes
 
-    def collect(self, older_than: timedelta) -> dict[str, Freed]:
+    def collect(self, who: Principal, older_than: timedelta) -> dict[str, Freed]:
         """Remove, per part of the home: blobs nothing names, folders of attempts long ended, and what caches were not
         asked for since. Never what a run that goes on may need.
 
         Raises Conflict, and removes nothing, where the database seems not to be that of this home, and while a backup
         is being made."""
+        self._access.service(who, Action.OPERATE_SERVICE)
         self._require_own_database()
         blobs = Freed(*self._blobs.delete_unused(self._files.used_blobs(), older_than.total_seconds()))
         freed = {"attempts": self._collect_attempts(older_than), "blobs": blobs}

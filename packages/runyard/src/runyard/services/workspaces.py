@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import AlreadyExists, Conflict, NotFound
 from runyard.model.assets import AssetKind, Experiment, Workspace
+from runyard.model.data import DEFAULT_DATASTORE
 from runyard.model.names import check_experiment_name, check_workspace_name
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.access import Access
 
-DEFAULT_DATASTORE = "workspaceblobstore"
 # Scripts find these in their variables, where an empty one would read as "not in a run".
 LOCAL_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 LOCAL_RESOURCE_GROUP = "local"
@@ -29,15 +32,25 @@ class NewWorkspace:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ExperimentChanges:
+    """What is None stays as it is. Tags are merged, and one given None is removed."""
+
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    description: str | None = None
+    archived: bool | None = None
+
+
 class Workspaces:
     """Workspaces and their experiments."""
 
-    def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock) -> None:
-        self._assets, self._runs, self._clock = assets, runs, clock
+    def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock, access: Access) -> None:
+        self._assets, self._runs, self._clock, self._access = assets, runs, clock, access
         self._making = threading.Lock()
 
-    def create(self, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
+    def create(self, who: Principal, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
         """Make it with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
+        self._access.workspace(who, Action.CHANGE_WORKSPACE, name)
         check_workspace_name(name)
         with self._making:
             try:
@@ -46,24 +59,33 @@ class Workspaces:
                 if not exist_ok:
                     raise
                 made = self._assets.get_workspace(name)
-            self._ensure_datastores(name)
+            self._ensure_datastores(name, who.name)
         return made
 
-    def get(self, name: str) -> Workspace:
+    def enter(self, who: Principal, action: Action, name: str) -> Workspace:
+        """The workspace in which the caller is about to do that. NotFound names those that the caller may see."""
+        self._access.workspace(who, action, name)
         try:
             return self._assets.get_workspace(check_workspace_name(name))
         except NotFound:
-            known = ", ".join(f"'{workspace.name}'" for workspace in self.list()[:20]) or "none"
+            known = ", ".join(f"'{workspace.name}'" for workspace in self.list(who)[:20]) or "none"
             raise NotFound(
                 f"There is no workspace {name!r}. Known: {known}.", hint="Make it with Workspace.create(name=...)."
             ) from None
 
-    def list(self) -> Sequence[Workspace]:
-        return self._assets.list_workspaces()
+    def get(self, who: Principal, name: str) -> Workspace:
+        return self.enter(who, Action.READ_WORKSPACE, name)
 
-    def delete(self, name: str) -> None:
+    def list(self, who: Principal) -> Sequence[Workspace]:
+        """Those that the caller may read."""
+        self._access.service(who, Action.LIST_WORKSPACES)
+        may_read = self._access.may_read_workspace
+        return [workspace for workspace in self._assets.list_workspaces() if may_read(who, workspace.name)]
+
+    def delete(self, who: Principal, name: str) -> None:
         """Refused while a run of it goes on or it has web services. Its datastore folders stay on the disk; quiet when
         it is gone."""
+        self._access.workspace(who, Action.CHANGE_WORKSPACE, name)
         going_on = [run.id for run in self._runs.unfinished() if run.workspace == name]
         if going_on:
             raise Conflict(
@@ -78,38 +100,38 @@ class Workspaces:
             )
         self._assets.delete_workspace(name)
 
-    def ensure_experiment(self, workspace: str, name: str) -> Experiment:
+    def ensure_experiment(self, who: Principal, workspace: str, name: str) -> Experiment:
+        self.enter(who, Action.CREATE_EXPERIMENT, workspace)
         check_experiment_name(name)
-        self.get(workspace)
         return self._assets.ensure_experiment(workspace, name)
 
-    def list_experiments(self, workspace: str) -> Sequence[Experiment]:
-        self.get(workspace)
+    def list_experiments(self, who: Principal, workspace: str) -> Sequence[Experiment]:
+        self.get(who, workspace)
         return self._assets.list_experiments(workspace)
 
-    def change_experiment(self, workspace: str, name: str, changes: Mapping[str, Any]) -> Experiment:
-        """`tags` are merged (None removes), `description` replaced, `archived` set or lifted."""
-        seen = self.get_experiment(workspace, name)
-        tags = {**seen.tags, **(changes.get("tags") or {})}
+    def change_experiment(self, who: Principal, workspace: str, name: str, changes: ExperimentChanges) -> Experiment:
+        self.enter(who, Action.CREATE_EXPERIMENT, workspace)
+        seen = self.get_experiment(who, workspace, name)
+        tags = {**seen.tags, **changes.tags}
         archived_at = seen.archived_at
-        if "archived" in changes:
-            archived_at = (seen.archived_at or self._clock.now()) if changes["archived"] else None
+        if changes.archived is not None:
+            archived_at = (seen.archived_at or self._clock.now()) if changes.archived else None
         changed = replace(
             seen,
             tags={key: value for key, value in tags.items() if value is not None},
-            description=seen.description if changes.get("description") is None else changes["description"],
+            description=seen.description if changes.description is None else changes.description,
             archived_at=archived_at,
         )
         self._assets.update_experiment(changed)
         return changed
 
-    def delete_experiment(self, workspace: str, name: str) -> None:
+    def delete_experiment(self, who: Principal, workspace: str, name: str) -> None:
         """Quiet when it is gone. Raises Conflict while it has runs; see `Runs.delete_of_experiment`."""
-        self.get(workspace)
+        self.enter(who, Action.DELETE_EXPERIMENT, workspace)
         self._assets.delete_experiment(workspace, name)
 
-    def get_experiment(self, workspace: str, name: str) -> Experiment:
-        for experiment in self.list_experiments(workspace):
+    def get_experiment(self, who: Principal, workspace: str, name: str) -> Experiment:
+        for experiment in self.list_experiments(who, workspace):
             if experiment.name == name:
                 return experiment
         raise NotFound(f"There is no experiment {name!r} in workspace {workspace!r}.")
@@ -127,13 +149,13 @@ class Workspaces:
             tags=dict(given.tags),
         )
 
-    def _ensure_datastores(self, workspace: str) -> None:
+    def _ensure_datastores(self, workspace: str, created_by: str) -> None:
         there = {store.name: store for store in self._assets.list(workspace, AssetKind.DATASTORE)}
         for name, v1_type in FIRST_DATASTORES.items():
             body: dict[str, Any] = {"kind": "workspace", "settings": {}, "credential_type": "None", "v1_type": v1_type}
             if name not in there:
                 body["is_default"] = name == DEFAULT_DATASTORE
-                self._assets.add(workspace, AssetKind.DATASTORE, name, body, {})
+                self._assets.add(workspace, AssetKind.DATASTORE, name, body, {}, created_by)
             elif "kind" not in there[name].body:  # of the first release
                 body["is_default"] = bool(there[name].body.get("is_default"))
                 self._assets.replace(there[name], body, there[name].tags)

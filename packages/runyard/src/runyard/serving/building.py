@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+from runyard.core.record_json import from_json, to_json
 from runyard.environments.uv import UvEnvironments
 from runyard.errors import EnvironmentFailed, Json, RunyardError, from_wire, to_wire
 from runyard.model.package_settings import PackageSettings
@@ -22,7 +23,6 @@ from runyard.node.processes import die_with_parent
 from runyard.ports.environments import BuiltEnvironment
 from runyard.run_folders import environments_root
 from runyard.serving.log_file import ServiceLog
-from runyard.serving.record_json import from_json, to_json
 from runyard.umask import users_umask
 
 

@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from runyard.core.record_json import from_json, to_json
 from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.web_services import ObservedService, ServiceSpec
-from runyard.serving.record_json import from_json, to_json
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,127}")
 _GONE = ".gone-"

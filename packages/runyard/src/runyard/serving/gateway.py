@@ -11,14 +11,17 @@ import logging
 import os
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import uvloop
 
+from runyard.core.record_json import to_json
 from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, Json, NotFound
+from runyard.heap import share_heap
 from runyard.node.sdk_folder import ensure_sdk_folder
 from runyard.process_logs import configure_logging
 from runyard.process_logs.standard_error import keep_end
@@ -28,7 +31,6 @@ from runyard.serving.folder import ServiceFolder, service_folders, sweep_deleted
 from runyard.serving.hosted_endpoint import HostedEndpoint
 from runyard.serving.hosted_service import HostedService
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_FACTS, GATEWAY_LOCK, GATEWAY_SOCKET
-from runyard.serving.record_json import to_json
 from runyard.serving.version import gateway_version
 from runyard.serving.watch import Watch
 from runyard.serving.watcher import watch
@@ -37,6 +39,7 @@ from runyard.umask import keep_files_private
 
 _IDLE_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
+_COLLECT_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 60.0
 _THREADS = 64
 """Builds and large copies wait in them for long, and must not keep the rest from theirs."""
@@ -47,6 +50,7 @@ def main(home: Path, ready_fd: int | None) -> int:
     """Serve until asked to leave, or until there has been nothing to serve for some seconds. A gateway that is killed
     meanwhile is started again by this process, its parent."""
     keep_files_private()
+    share_heap()
     lock = os.open(home / GATEWAY_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,13 +113,17 @@ class Gateway:
 
     async def _until_superfluous(self) -> None:
         """Until it is asked to leave, its home has gone, or it has had nothing to serve for a while."""
-        idle_seconds = 0.0
+        idle_seconds, collected_at = 0.0, time.monotonic()
         while not self._leaving.is_set() and (self._home / GATEWAY_LOCK).exists():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._leaving.wait()
             with contextlib.suppress(OSError):
                 keep_end(sys.stderr.fileno())
+            if time.monotonic() - collected_at >= _COLLECT_SECONDS:
+                # Web services and workers that ended are cycles, old ones: by the thresholds they would stay for days.
+                gc.collect()
+                collected_at = time.monotonic()
             idle_seconds = 0.0 if self._services or service_folders(self._home) else idle_seconds + _LOOK_SECONDS
             if idle_seconds >= _IDLE_SECONDS:
                 return

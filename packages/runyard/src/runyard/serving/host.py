@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.blobs.disk import explained
+from runyard.core.record_json import from_json
 from runyard.environments.durable import locked_if_free
 from runyard.errors import EngineError, InvalidArgument, Json, NotFound, from_wire
 from runyard.model.web_services import ObservedService, ServiceSpec
@@ -17,7 +18,6 @@ from runyard.serving.folder import ServiceFolder, service_folders
 from runyard.serving.front.listening import tls_context
 from runyard.serving.log_file import read_log
 from runyard.serving.names import ANOTHER_GATEWAY, GATEWAY_LOCK, GATEWAY_SOCKET
-from runyard.serving.record_json import from_json
 from runyard.serving.version import gateway_version
 from runyard.serving.workers.tree import kill_service_trees
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runyard.blobs.files import FileBlobStore
+from runyard.core.record_json import from_json, to_json
 from runyard.environments.durable import write_beside
 from runyard.errors import InvalidArgument, Json
 from runyard.model.web_services import Scorer, ServedModel, ServiceSpec
 from runyard.ports.environments import BuiltEnvironment
 from runyard.serving.folder import ServiceFolder
 from runyard.serving.laying import FileLaying
-from runyard.serving.record_json import from_json, to_json
 
 _FACTS = "revision.json"
 _APP, _MODELS = "azureml-app", "azureml-models"

@@ -12,11 +12,21 @@ from runyard.stores.schema import asset_names, assets
 from runyard.stores.workspaces import SqlWorkspaces
 
 _COLUMNS = tuple(assets.c[field.name] for field in fields(Asset))
+# Made once: an alias copies the whole table, into objects that only the garbage collector frees.
+_NEWER = assets.alias("newer")
+_OF_SAME_NAME = [_NEWER.c[column] == assets.c[column] for column in ("workspace", "kind", "name")]
+_IS_LATEST = assets.c.version == select(func.max(_NEWER.c.version)).where(*_OF_SAME_NAME).scalar_subquery()
 
 
 class SqlAssetStore(SqlWorkspaces):
     def add(
-        self, workspace: str, kind: AssetKind, name: str, body: Mapping[str, Any], tags: Mapping[str, str]
+        self,
+        workspace: str,
+        kind: AssetKind,
+        name: str,
+        body: Mapping[str, Any],
+        tags: Mapping[str, str],
+        created_by: str = "",
     ) -> Asset:
         now = self._database.now()
         counter = {"workspace": workspace, "kind": kind.value, "name": name}
@@ -29,7 +39,9 @@ class SqlAssetStore(SqlWorkspaces):
             )
             of_name = [asset_names.c[column] == value for column, value in counter.items()]
             version = connection.execute(select(asset_names.c.last_version).where(*of_name)).scalar_one()
-            asset = Asset(str(uuid4()), workspace, kind, name, version, now, now, dict(body), dict(tags))
+            asset = Asset(
+                str(uuid4()), workspace, kind, name, version, now, now, dict(body), dict(tags), created_by=created_by
+            )
             row = {field.name: getattr(asset, field.name) for field in fields(Asset)} | {"kind": kind.value}
             connection.execute(insert(assets).values(row))
         return asset
@@ -58,10 +70,7 @@ class SqlAssetStore(SqlWorkspaces):
         wanted = assets.c.name != "" if name is None else assets.c.name == name
         query = _of_kind(workspace, kind).where(wanted)
         if latest_only:
-            newer = assets.alias("newer")
-            same_name = [newer.c[column] == assets.c[column] for column in ("workspace", "kind", "name")]
-            latest = select(func.max(newer.c.version)).where(*same_name).scalar_subquery()
-            query = query.where(assets.c.version == latest)
+            query = query.where(_IS_LATEST)
         with self._database.read() as connection:
             found = [_to_asset(row) for row in connection.execute(query)]
         return sorted(found, key=lambda asset: (asset.name, -asset.version))

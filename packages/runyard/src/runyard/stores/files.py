@@ -11,8 +11,10 @@ from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.run_rows import run_key
 from runyard.stores.schema import run_files, snapshots
+from runyard.stores.upserts import upsert
 
-_ENTRY = run_files.c["path", "sha256", "size", "mode"]
+_ENTRY_NAMES = ("path", "sha256", "size", "mode")
+_ENTRY = run_files.c[_ENTRY_NAMES]
 _SNAPSHOT = select(snapshots).where(snapshots.c.id == bindparam("snapshot_id"))
 
 
@@ -21,13 +23,11 @@ class SqlFileStore:
         self._database = database
 
     def put(self, run_id: RunId, entries: Sequence[FileEntry]) -> None:
-        statement = self._database.insert(run_files)
-        replaced = {c.name: statement.excluded[c.name] for c in _ENTRY}
-        upsert = statement.on_conflict_do_update(index_elements=["run", "path_key"], set_=replaced)
         with self._database.write() as connection:
             run = run_key(connection, run_id, lock=True)
             if entries:
-                connection.execute(upsert, [_file_row(run, entry) for entry in entries])
+                put = upsert(self._database.insert, run_files, ("run", "path_key"), _ENTRY_NAMES)
+                connection.execute(put, [_file_row(run, entry) for entry in entries])
 
     def find(self, run_id: RunId, path: str) -> FileEntry | None:
         with self._database.read() as connection:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, func, insert, select, update
 
 from runyard.model.metrics import MetricBatch
 from runyard.stores.column_types import AnyRow
@@ -14,13 +14,29 @@ from runyard.stores.number_summary import NumberSummary
 from runyard.stores.packing import Chunk, joined, pack
 from runyard.stores.schema import metric_chunks, metrics
 from runyard.stores.scores import Score, summed_up_and_scored
+from runyard.stores.upserts import upsert
 
-CHUNK = metric_chunks.c["type", "count", "values", "steps", "at", "ranks"]
+_CHUNK_NAMES = ("type", "count", "values", "steps", "at", "ranks")
+CHUNK = metric_chunks.c[_CHUNK_NAMES]
 _SMALL = 512
 """A chunk below this many points takes the next batch in: a trickle makes no row per point and rewrites little."""
 _NAMES_AT_ONCE = 500
 _SCORE = tuple(field.name for field in fields(Score))
 _GROWING = ("last_part", "count", "last", "minimum", "maximum", *_SCORE)
+# Made once, as every delivery uses them: each anew would leave objects that only the garbage collector frees.
+_GROW = update(metrics).where(metrics.c.key == bindparam("metric")).values({name: bindparam(name) for name in _GROWING})
+_SMALL_CHUNKS = (
+    select(metrics.c.key, *CHUNK)
+    .join_from(
+        metrics,
+        metric_chunks,
+        and_(metric_chunks.c.metric == metrics.c.key, metric_chunks.c.part == metrics.c.last_part),
+    )
+    .where(metric_chunks.c.count < _SMALL, metrics.c.key.in_(bindparam("keys", expanding=True)))
+)
+# A row's `count` would be the method of every tuple.
+_STORED = select(metrics, metrics.c.count.label("total")).where(metrics.c.run == bindparam("of_run"))
+_STORED_NAMES = _STORED.where(metrics.c.name_key.in_(bindparam("names", type_=metrics.c.name_key.type, expanding=True)))
 
 MetricKey = tuple[str, str]
 """Name as indexed, and family."""
@@ -77,11 +93,8 @@ def add_points(
         scored = Score(*(getattr(metric, name) for name in _SCORE)).then(batch.score)
         total = metric.total + batch.chunk.count
         summaries.append({"metric": metric.key, "last_part": part, "count": total, **vars(summary), **vars(scored)})
-    statement = database.insert(metric_chunks)
-    replaced = {column.name: statement.excluded[column.name] for column in CHUNK}
-    connection.execute(statement.on_conflict_do_update(index_elements=["metric", "part"], set_=replaced), chunks)
-    grown = update(metrics).where(metrics.c.key == bindparam("metric"))
-    connection.execute(grown.values({name: bindparam(name) for name in _GROWING}), summaries)
+    connection.execute(upsert(database.insert, metric_chunks, ("metric", "part"), _CHUNK_NAMES), chunks)
+    connection.execute(_GROW, summaries)
     return left_out
 
 
@@ -115,20 +128,18 @@ def _new_row(run: AnyRow, key: MetricKey, batch: PackedBatch) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, run: int, wanted: Mapping[MetricKey, Any]) -> dict[MetricKey, AnyRow]:
-    # A row's `count` would be the method of every tuple.
-    query = select(metrics, metrics.c.count.label("total")).where(metrics.c.run == run)
     if len(wanted) <= _NAMES_AT_ONCE:
-        query = query.where(metrics.c.name_key.in_({name_key for name_key, _ in wanted}))
-    return {(row.name_key, row.family): row for row in connection.execute(query)}
+        names = list({name_key for name_key, _ in wanted})
+        rows = connection.execute(_STORED_NAMES, {"of_run": run, "names": names})
+    else:
+        rows = connection.execute(_STORED, {"of_run": run})
+    return {(row.name_key, row.family): row for row in rows}
 
 
 def _small_chunks(connection: Connection, keys: Sequence[int]) -> dict[int, Chunk]:
     """The last chunk of each metric, where it is small enough to be added to."""
     found: dict[int, Chunk] = {}
-    is_last = (metric_chunks.c.metric == metrics.c.key) & (metric_chunks.c.part == metrics.c.last_part)
-    query = select(metrics.c.key, *CHUNK).join_from(metrics, metric_chunks, is_last)
-    query = query.where(metric_chunks.c.count < _SMALL)
     for start in range(0, len(keys), _NAMES_AT_ONCE):
-        rows = connection.execute(query.where(metrics.c.key.in_(keys[start : start + _NAMES_AT_ONCE])))
+        rows = connection.execute(_SMALL_CHUNKS, {"keys": keys[start : start + _NAMES_AT_ONCE]})
         found.update((row[0], Chunk(*row[1:])) for row in rows)
     return found

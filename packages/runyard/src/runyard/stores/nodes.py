@@ -8,8 +8,10 @@ from runyard.model.runs import RunId
 from runyard.stores.column_types import AnyRow
 from runyard.stores.database import Database
 from runyard.stores.schema import nodes
+from runyard.stores.upserts import upsert
 
 _IDENTITY = ("workspace", "cluster", "name")
+_REPLACED = tuple(column.name for column in nodes.c if column.name not in _IDENTITY)
 _COLUMNS = tuple(nodes.c[field.name] for field in fields(Node))
 
 
@@ -28,11 +30,9 @@ class SqlNodeStore:
     def put(self, added: Sequence[Node]) -> None:
         if not added:
             return
-        statement = self._database.insert(nodes)
-        replaced = {c.name: statement.excluded[c.name] for c in nodes.c if c.name not in _IDENTITY}
         with self._database.write() as connection:
             rows = [asdict(node) | {"state": node.state.value} for node in added]
-            connection.execute(statement.on_conflict_do_update(index_elements=_IDENTITY, set_=replaced), rows)
+            connection.execute(upsert(self._database.insert, nodes, _IDENTITY, _REPLACED), rows)
 
     def remove(self, workspace: str, cluster: str, names: Sequence[str]) -> None:
         of_cluster = (nodes.c.workspace == workspace, nodes.c.cluster == cluster)

@@ -35,11 +35,12 @@ def to_json(table: Table, row: RowMapping, leave_out: frozenset[str]) -> dict[st
 
 
 def from_json(table: Table, data: Any, leave_out: frozenset[str]) -> dict[str, Any]:
-    """Raises InvalidArgument naming the column whose value cannot be right."""
+    """Raises InvalidArgument naming the column whose value cannot be right. Columns that came later may be missing."""
     columns = {column.name: column for column in table.columns if column.name not in leave_out}
-    if not isinstance(data, dict) or data.keys() != columns.keys():
+    later = {name for name, column in columns.items() if column.nullable or column.server_default is not None}
+    if not isinstance(data, dict) or not columns.keys() - later <= data.keys() <= columns.keys():
         raise InvalidArgument(f"The archive has a row for {table.name!r} that does not fit that table.")
-    return {name: _read(table, column, data[name]) for name, column in columns.items()}
+    return {name: _read(table, column, data[name]) for name, column in columns.items() if name in data}
 
 
 def _written(column: Column[Any], value: Any) -> Any:

@@ -11,6 +11,7 @@ from runyard.stores.run_rows import LISTED
 from runyard.stores.schema import experiments, metrics, run_labels, runs
 
 _LISTED_RUNS = select(*LISTED)
+_REACHED = metrics.alias("reached")
 
 
 def listing(query: RunQuery) -> AnySelect:
@@ -54,7 +55,7 @@ def _by_metric(query: RunQuery, name: str) -> AnySelect:
 
 def _after(query: RunQuery, name: str, sequence: int) -> ColumnElement[bool]:
     """What comes after the run of that number, which ended the page before."""
-    reached = metrics.alias("reached")
+    reached = _REACHED
     of_reached = and_(reached.c.run == sequence, reached.c.name_key == index_key(name), reached.c.last.isnot(None))
     last = select(reached.c.last).where(of_reached).scalar_subquery()
     column, key = metrics.c.last, metrics.c.run
@@ -79,6 +80,8 @@ def _filters(query: RunQuery) -> list[ColumnElement[bool]]:
         filters.append(runs.c.parent_id == query.parent_id)
     elif not query.include_children:
         filters.append(runs.c.parent_id.is_(None))
+    if query.created_by is not None:
+        filters.append(runs.c.created_by == query.created_by)
     if query.type is not None:
         filters.append(runs.c.type == query.type)
     if query.status:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from runyard.core.definitions.run import EMPTY, RunDefinition
 from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.stores.column_types import AnyRow
@@ -15,7 +16,7 @@ DETAILS = ("definition", "environment_lock")
 _COLUMNS = tuple(f.name for f in fields(RunRecord) if f.name not in DETAILS)
 _WHOLE = _COLUMNS + DETAILS
 _FIXED = frozenset({"id", "workspace", "experiment", "number", "status", "created_at", "version", "sequence"})
-_NO_DETAILS: dict[str, Any] = {"definition": {}, "environment_lock": ""}
+_NO_DETAILS: dict[str, Any] = {"definition": EMPTY, "environment_lock": ""}
 _STATUS = {status.value: status for status in RunStatus}
 LISTED = tuple(runs.c[name] for name in _COLUMNS)
 
@@ -51,6 +52,8 @@ def run_not_found(run_id: str) -> NotFound:
 def to_record(row: AnyRow) -> RunRecord:
     """Takes a row of LISTED, with or without the details."""
     values = _NO_DETAILS | dict(zip(_WHOLE, row, strict=False))
+    if values["definition"] is not EMPTY:
+        values["definition"] = RunDefinition(values["definition"])
     values["status"] = _STATUS[values["status"]]
     values["warnings"] = tuple(values["warnings"])
     values["nodes"] = tuple(values["nodes"])
@@ -67,7 +70,7 @@ def to_row(run: RunRecord) -> dict[str, Any]:
 
 
 def details_row(run: RunRecord) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in DETAILS}
+    return {"definition": run.definition.raw, "environment_lock": run.environment_lock}
 
 
 def with_changes(run: RunRecord, changes: Mapping[str, Any]) -> RunRecord:

@@ -40,6 +40,7 @@ _QUEUE = (
         runs.c.workspace == bindparam("workspace"),
         runs.c.status == RunStatus.QUEUED.value,
         runs.c.target == bindparam("target"),
+        runs.c.nodes == [],
     )
     .order_by(runs.c.sequence)
     .limit(bindparam("limit"))

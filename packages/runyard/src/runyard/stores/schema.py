@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from runyard.stores.column_types import JsonText, ShownJsonText, StorableText, UtcTime
 
-HEAD = "0005"
+HEAD = "0007"
 
 metadata = MetaData()
 # SQLite numbers rows by itself only where the key is exactly INTEGER.
@@ -93,6 +93,8 @@ runs = Table(
     Column("dropped_points", BigInteger, nullable=False),
     Column("exit_facts", JsonText),
     Column("launched_from", StorableText),
+    Column("created_by", StorableText, nullable=False, server_default=""),
+    Column("job_id", StorableText),
 )
 _TOP = runs.c.parent_id.is_(None)
 _OPEN = runs.c.finished == false()
@@ -101,6 +103,7 @@ Index("runs_by_experiment", runs.c.experiment_key, runs.c.sequence)
 Index("top_runs_by_workspace", runs.c.workspace, runs.c.sequence, sqlite_where=_TOP, postgresql_where=_TOP)
 Index("top_runs_by_experiment", runs.c.experiment_key, runs.c.sequence, sqlite_where=_TOP, postgresql_where=_TOP)
 Index("runs_by_status", runs.c.workspace, runs.c.status, runs.c.sequence)
+Index("runs_by_creator", runs.c.workspace, runs.c.created_by, runs.c.sequence)
 Index("runs_by_parent", runs.c.parent_id, runs.c.sequence)
 Index("open_runs", runs.c.sequence, sqlite_where=_OPEN, postgresql_where=_OPEN)
 
@@ -251,6 +254,7 @@ assets = Table(
     Column("body", JsonText, nullable=False),
     Column("tags", JsonText, nullable=False),
     Column("revision", Integer, nullable=False),
+    Column("created_by", StorableText, nullable=False, server_default=""),
 )
 
 nodes = Table(

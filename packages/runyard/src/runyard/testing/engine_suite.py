@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import EngineError, InvalidArgument
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.nodes import Gang, Node, NodeState
@@ -101,7 +102,7 @@ class EngineDesk:
             nodes=nodes,
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
             cancel_grace_seconds=0.5,
-            shares_files=self.site.engine.capabilities.shares_files,
+            shares_files=self.site.shares_files,
         )
 
     def phases(self, ticket: Ticket) -> list[PartPhase]:
@@ -172,7 +173,7 @@ class EngineSuite:
     def test_more_nodes_than_the_target_has_are_refused_with_the_numbers(self, desk: EngineDesk) -> None:
         most = int(desk.body["max_nodes"])
         with pytest.raises(InvalidArgument, match=rf"at most {most} .* got {most + 1}"):
-            desk.site.pool.check(desk.cluster, {"nodeCount": most + 1})
+            desk.site.pool.check(desk.cluster, RunDefinition({"nodeCount": most + 1}))
 
     def test_states_of_nodes_follow_the_run_that_holds_them(self, desk: EngineDesk) -> None:
         desk.take(on_nodes("seen-1", 1))
@@ -190,7 +191,7 @@ class EngineSuite:
 
     def test_scripts_see_nothing_of_the_engine(self, desk: EngineDesk) -> None:
         run = on_nodes("clean-1", 1)
-        desk.start(run, "import os; print('seen', sorted(n for n in os.environ if n.startswith(('RAY', 'PYTHONB'))))")
+        desk.start(run, "import os; print('seen', sorted(n for n in os.environ if n.startswith(('RAY_', 'PYTHONB'))))")
         desk.ended(1)
         assert b"seen []" in b"".join(desk.logs_of(run))
 
@@ -280,7 +281,7 @@ class EngineSuite:
 
 
 def on_nodes(run_id: str, count: int) -> RunRecord:
-    return replace(a_run(run_id), target="gang", definition={"nodeCount": count})
+    return replace(a_run(run_id), target="gang", definition=RunDefinition({"nodeCount": count}))
 
 
 def eventually(look: Callable[[], T], is_so: Callable[[T], bool], seconds: float = SECONDS) -> T:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.assets import Workspace
 from runyard.model.files import FileEntry
 from runyard.model.metrics import MetricBatch, MetricKind
@@ -13,7 +14,10 @@ AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def a_run(run_id: str = "r1", status: RunStatus = RunStatus.NOT_STARTED, **fields: Any) -> RunRecord:
+    """`definition` is given as a client writes it."""
     given: dict[str, Any] = {"workspace": "vision", "experiment": "mnist", "number": 0, "created_at": AT} | fields
+    definition = given.get("definition") or {}
+    given["definition"] = definition if isinstance(definition, RunDefinition) else RunDefinition(definition)
     return RunRecord(id=RunId(run_id), status=status, **given)
 
 

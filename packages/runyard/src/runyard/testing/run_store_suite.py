@@ -30,6 +30,7 @@ class RunStoreSuite:
             parent_id=RunId("p"),
             ended_at=AT + timedelta(days=1),
             dropped_points=7,
+            job_id="4711",
         )
         created = store.create(run)
         assert created == store.get(run.id)
@@ -156,7 +157,7 @@ class RunStoreSuite:
         store.move(moved, RunStatus.CANCELED)
         found = store.unfinished()
         assert [run.id for run in found] == ["old", "new"]
-        assert found[0].definition == {}
+        assert found[0].definition.raw == {}
 
     def test_a_queue_is_of_one_target_and_oldest_first(self, store: RunStore) -> None:
         store.create(a_run("late", target="gpus"))
@@ -174,6 +175,20 @@ class RunStoreSuite:
         assert [run.id for run in store.queue("vision", "gpus", limit=2)] == ["late", "a"]
         assert [run.id for run in store.queue("vision", "gpus", limit=1)] == ["late"]
         assert store.queue("vision", "gone", limit=9) == []
+
+    def test_a_run_in_the_queue_of_its_engine_is_in_ours_no_more(self, store: RunStore) -> None:
+        for run_id in ("a", "b"):
+            store.create(a_run(run_id, RunStatus.QUEUED, target="gpus"))
+        seen = store.get(RunId("a"))
+        handed_over = store.move(seen, RunStatus.QUEUED, ticket="a.1", nodes=("gpus-0",), message="Elsewhere.")
+        assert handed_over.is_handed_over
+        with pytest.raises(Conflict):
+            store.move(seen, RunStatus.QUEUED, ticket="a.2")
+        assert [run.id for run in store.queue("vision", "gpus", limit=9)] == ["b"]
+        assert store.update(RunId("a"), job_id="4711").job_id == "4711"
+        assert [run.job_id for run in store.unfinished()] == ["4711", None]
+        store.move(store.get(RunId("a")), RunStatus.QUEUED, ticket="", nodes=(), job_id=None)
+        assert [run.id for run in store.queue("vision", "gpus", limit=9)] == ["a", "b"]
 
     def test_deleting_removes_the_run_and_is_quiet_when_gone(self, store: RunStore) -> None:
         store.create(a_run(status=RunStatus.FAILED, tags={"a": "b"}))

@@ -18,18 +18,6 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 
-def whole_number(value: object, argument: str, *, at_least: int, at_most: int | None = None) -> int:
-    if (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and at_least <= value
-        and (at_most is None or value <= at_most)
-    ):
-        return value
-    wanted = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-    raise InvalidArgument(f"{argument} must be a whole number {wanted}, got {shown(value)}.")
-
-
 def finite_number(value: object, argument: str) -> float:
     """The number as it was given: whole ones stay whole."""
     if isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
+from runyard.core.definitions.fields import whole_number
 from runyard.errors import InvalidArgument
 from runyard.model.sweeps import Expression
-from runyard.tuning.checking import finite_number, is_finite, one_of, shown, whole_number
+from runyard.tuning.checking import finite_number, is_finite, one_of, shown
 
 MOST_OPTIONS = 10_000
 LONGEST_OPTION = 32_768

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from runyard.core.definitions.fields import whole_number
 from runyard.errors import InvalidArgument
-from runyard.tuning.checking import finite_number, mapping, no_others, one_of, shown, whole_number
+from runyard.tuning.checking import finite_number, mapping, no_others, one_of, shown
 
 Properties = Mapping[str, Any]
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runyard.core.definitions.fields import whole_number
 from runyard.errors import InvalidArgument
 from runyard.model.names import check_run_id
 from runyard.model.runs import RunId
 from runyard.model.sweeps import Goal, SweepSpec
-from runyard.tuning.checking import mapping, no_others, one_of, shown, whole_number
+from runyard.tuning.checking import mapping, no_others, one_of, shown
 from runyard.tuning.policy_properties import checked_policy
 from runyard.tuning.space import BAYESIAN, checked_sampling
 

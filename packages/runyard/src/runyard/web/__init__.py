@@ -1,6 +1,2 @@
-"""The one reader of http(s) data."""
-
-from runyard.web.guard import check_endpoint
-from runyard.web.store import WebStore
-
-__all__ = ["WebStore", "check_endpoint"]
+"""The one reader of http(s) data: `store.WebStore`, on httpcore. Nothing here is imported by itself, so that processes
+which read no such data import no HTTP client."""

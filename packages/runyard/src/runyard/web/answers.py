@@ -1,12 +1,11 @@
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import NamedTuple
 
-from runyard.web.troubles import Broken
+from httpcore import Response
 
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-5][0-9][0-9])(?: |$)")
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,19})-([0-9]{1,19})|\*)/([0-9]{1,19}|\*)")
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
@@ -23,16 +22,10 @@ class Head(NamedTuple):
     """Status and fields of an answer; names are lower-case."""
 
     status: int
-    is_http_11: bool
     fields: dict[str, str]
     length: int | None
     """Content-Length."""
     is_chunked: bool
-
-    @property
-    def keeps_alive(self) -> bool:
-        wish = self.fields.get("connection", "").lower()
-        return "close" not in wish if self.is_http_11 else "keep-alive" in wish
 
     @property
     def content_range(self) -> ContentRange | None:
@@ -73,39 +66,16 @@ class Head(NamedTuple):
         return "" if is_plain else encoding
 
 
-def parse_head(raw: bytes | bytearray) -> Head:
-    """Broken when it is no answer of HTTP/1.x, or does not say clearly where its body ends."""
-    first, *lines = raw.decode("latin-1").split("\r\n")
-    match = _STATUS_LINE.match(first)
-    if not match:
-        raise Broken("what the server sends is no answer of HTTP/1.1")
+def head_of(response: Response) -> Head:
+    return made_head(response.status, response.headers)
+
+
+def made_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Head:
+    """Of headers that a parser has checked; fields of one name are joined."""
     fields: dict[str, str] = {}
-    for line in lines:
-        name, value = _field(line)
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
-    return Head(int(match[2]), match[1] == "1", fields, _length(fields), _is_chunked(fields))
-
-
-@lru_cache(maxsize=256)
-def _field(line: str) -> tuple[str, str]:
-    """Most lines of a server are the same in all of its answers."""
-    name, colon, value = line.partition(":")
-    if not colon:
-        raise Broken("the server sends malformed headers")
-    return name.lower(), value.strip()
-
-
-def _length(fields: dict[str, str]) -> int | None:
-    text = fields.get("content-length")
-    if text is None:
-        return None
-    if not text.isdecimal() or len(text) > 19:
-        raise Broken(f"the server sends the Content-Length {text[:40]!r}")
-    return int(text)
-
-
-def _is_chunked(fields: dict[str, str]) -> bool:
-    coding = fields.get("transfer-encoding", "").lower()
-    if coding not in ("", "identity", "chunked"):
-        raise Broken(f"the server sends the Transfer-Encoding {coding[:40]!r}, which was not asked for")
-    return coding == "chunked"
+    is_chunked = "transfer-encoding" in fields
+    length = fields.get("content-length", "")
+    return Head(status, fields, int(length) if length.isdecimal() and not is_chunked else None, is_chunked)

@@ -1,26 +1,48 @@
-import re
 import zlib
 from collections.abc import Iterator
 
+import httpcore
+
 from runyard.web.answers import Head
-from runyard.web.connections import Connection
+from runyard.web.network import Stream
 from runyard.web.troubles import Broken
 
-_CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
-MAX_TRAILER_LINES = 100
 PIECE_BYTES = 1024 * 1024
 DECODED = ("gzip", "x-gzip", "deflate")
+_MAX_TRAILER_BYTES = 4096
 _EITHER_HEADER = 32 + zlib.MAX_WBITS
 
 
 class Body:
-    """The bytes of an answer. `is_finished` once they came whole and the connection can be asked again."""
+    """The bytes of an answer."""
 
-    is_finished = False
+    def __init__(self, response: httpcore.Response, head: Head, stream: Stream, *, has_body: bool) -> None:
+        self._pieces = iter(response.iter_stream())
+        self._size = head.length if has_body else 0
+        self._tells_end = head.is_chunked or self._size is not None
+        self._stream = stream
+        stream.end_head()
+        self._piece, self._came, self._got, self._ended = memoryview(b""), 0, 0, False
+        self._trouble: Broken | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came whole. One that ends with the connection cannot be told from one that was cut cleanly."""
+        return self._tells_end and (self._ended or self._got == self._size)
 
     def readinto(self, view: memoryview) -> int:
         """Fill the view; less when no more comes. The next call tells why: 0 after the body's end, else Broken."""
-        raise NotImplementedError
+        if self._trouble:
+            raise self._trouble
+        got, wanted = 0, len(view)
+        while got < wanted and (self._piece or self._next()):
+            part = self._piece[: wanted - got]
+            view[got : got + len(part)] = part
+            got, self._piece = got + len(part), self._piece[len(part) :]
+        if self._trouble and not got:
+            raise self._trouble
+        self._got += got
+        return got
 
     def fill(self, view: memoryview) -> int:
         """Fill the view; less at the body's end alone."""
@@ -29,96 +51,47 @@ class Body:
             got += came
         return got
 
-    def take(self, size: int) -> memoryview | None:
-        """So many bytes; None when the body has less."""
-        view = memoryview(bytearray(size))
-        return view if self.fill(view) == size else None
-
     def skip(self) -> None:
-        """Finish without waiting, if the rest has come already."""
-
-
-class SizedBody(Body):
-    def __init__(self, connection: Connection, size: int) -> None:
-        self._connection, self._size, self._left = connection, size, size
-        self.is_finished = size == 0
-
-    def readinto(self, view: memoryview) -> int:
-        wanted = len(view)
-        if wanted > self._left:
-            wanted, view = self._left, view[: self._left]
-        got = self._connection.fill(view) if wanted else 0
-        self._left -= got
-        if not got and wanted:
-            raise Broken(f"the transfer ended after {self._size - self._left} of {self._size} bytes")
-        self.is_finished = self._left == 0
-        return got
-
-    def take(self, size: int) -> memoryview | None:
-        if size != self._left or size > self._connection.buffered:
-            return super().take(size)
-        self._left, self.is_finished = 0, True
-        return self._connection.taken(size)
-
-    def skip(self) -> None:
-        if 0 < self._left <= self._connection.buffered:
-            self.readinto(memoryview(bytearray(self._left)))
-
-
-class ChunkedBody(Body):
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._left, self._is_first = connection, 0, True
-
-    def readinto(self, view: memoryview) -> int:
-        got = 0
-        while got < len(view) and not self.is_finished:
-            if not self._left:
-                self._next_chunk()
-            wanted = min(self._left, len(view) - got)
-            came = self._connection.fill(view[got : got + wanted]) if wanted else 0
-            self._left -= came
-            got += came
-            if came < wanted:
-                break
-        if not got and self._left:
-            raise Broken("the transfer ended within a chunk")
-        return got
-
-    def _next_chunk(self) -> None:
-        if not self._is_first and self._connection.line():
-            raise Broken("the server sends malformed chunks")
-        self._is_first = False
-        match = _CHUNK_SIZE.fullmatch(self._connection.line())
-        if not match:
-            raise Broken("the server sends malformed chunks")
-        self._left = int(match[1], 16)
-        if self._left:
+        """Read to the end if that needs no wait, so that the connection can be kept."""
+        if self._size is None or self._size > self._stream.body_bytes:
             return
-        for _ in range(MAX_TRAILER_LINES):
-            if not self._connection.line():
-                self.is_finished = True
-                return
-        raise Broken("the server sends endless trailers")
+        while self._next():
+            pass
+
+    @property
+    def is_overrun(self) -> bool:
+        """Whether more came than the body, which would be taken for the next answer of the connection."""
+        if self._size is None:
+            return self._ended and not _is_last_chunk(self._stream.last_bytes)
+        return self._stream.body_bytes > self._size
+
+    def _next(self) -> bool:
+        """Take the next piece; False when there is none."""
+        if self._ended or self._trouble:
+            return False
+        try:
+            piece = next(self._pieces, None)
+        except httpcore.ProtocolError as error:
+            self._trouble = self._cut(error)
+        except Broken as error:
+            self._trouble = error
+        else:
+            self._ended = piece is None
+            self._piece = memoryview(piece or b"")
+            self._came += len(self._piece)
+        return not (self._ended or self._trouble)
+
+    def _cut(self, error: httpcore.ProtocolError) -> Broken:
+        if self._size is not None:
+            return Broken(f"the transfer ended after {self._came} of {self._size} bytes")
+        return Broken(f"the server sends malformed chunks, or ended the transfer early: {error}")
 
 
-class ClosedBody(Body):
-    """Ends with the connection, as of old: a whole body cannot be told from one that was cut cleanly."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def readinto(self, view: memoryview) -> int:
-        return self._connection.fill(view)
-
-
-def body_of(head: Head, method: str, connection: Connection) -> Body:
-    if method == "HEAD" or head.status in (204, 304):
-        return SizedBody(connection, 0)
-    if head.is_chunked:
-        return ChunkedBody(connection)
-    if head.length is not None:
-        return SizedBody(connection, head.length)
-    return ClosedBody(connection)
+def _is_last_chunk(raw: bytes) -> bool:
+    """Whether the bytes end with the end of a chunked body: a chunk of size 0, trailers, an empty line."""
+    start, *trailers = (b"\r\n" + raw[-_MAX_TRAILER_BYTES:]).rpartition(b"\r\n0")[2].split(b"\r\n")
+    is_size = not start.partition(b";")[0].strip(b"0 ")
+    return is_size and trailers[-2:] == [b"", b""] and all(b":" in line for line in trailers[:-2])
 
 
 def pieces(body: Body, size: int | None) -> Iterator[memoryview]:

@@ -1,58 +1,61 @@
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from runyard.errors import DataFailed
+import httpcore
+
+from runyard.errors import AccessDenied, DataFailed
 from runyard.model.data import NetworkRules
-from runyard.web.addresses import Address, redirected
-from runyard.web.answers import Head
-from runyard.web.bodies import Body, body_of
-from runyard.web.connections import Connection, Stale
-from runyard.web.dialing import Dialer, proxy_refuses
-from runyard.web.pool import Pool
+from runyard.web.addresses import PORTS, Address, redirected
+from runyard.web.answers import Head, head_of
+from runyard.web.bodies import Body
+from runyard.web.network import Network, Stale, Stream
 from runyard.web.proxies import Proxy
 from runyard.web.troubles import Broken, Patience
 
 T = TypeVar("T")
+Headers = Sequence[tuple[str, str]]
+SAME_ALWAYS = (("Accept", "*/*"), ("Accept-Encoding", "identity"), ("User-Agent", "runyard"))
+MAX_KEPT = 64
+MAX_IDLE_SECONDS = 30.0
 _REDIRECTS = (301, 302, 303, 307, 308)
-_SAME_ALWAYS = "Accept: */*\r\nAccept-Encoding: identity\r\nUser-Agent: runyard\r\n"
-
-
-def request_of(method: str, address: Address, target: str, headers: str) -> bytes:
-    """`target` is that of the address, or what a proxy takes for it; `headers` are whole lines."""
-    request = f"{method} {target} HTTP/1.1\r\nHost: {address.authority}\r\n{_SAME_ALWAYS}{headers}\r\n"
-    return request.encode("latin-1")
 
 
 class Answer:
     """A server's answer, in a `with`: at its end the connection is kept if the body was read to its end."""
 
-    __slots__ = ("_connection", "_origin", "_pool", "body", "head")
+    __slots__ = ("_response", "_stream", "body", "head")
 
-    def __init__(self, pool: Pool, origin: Hashable, connection: Connection, head: Head, body: Body) -> None:
-        self.head, self.body = head, body
-        self._pool, self._origin, self._connection = pool, origin, connection
+    def __init__(self, response: httpcore.Response, head: Head, *, has_body: bool) -> None:
+        self._response, self.head = response, head
+        self._stream: Stream = response.extensions["network_stream"]
+        self.body = Body(response, head, self._stream, has_body=has_body)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.body.skip()
-        if self.body.is_finished and self.head.keeps_alive and not self._connection.buffered:
-            self._pool.give(self._origin, self._connection)
-        else:
-            self._connection.close()
+        try:
+            if kind is None:
+                self.body.skip()
+        finally:
+            if self.body.is_overrun:
+                self._stream.close()
+            self._response.close()
 
 
 class Client:
-    """Asks web servers, within the rules: proxies, certificates, allowed addresses, redirects, time limits."""
+    """Asks web servers, within the rules: proxies, certificates, allowed addresses, redirects, time limits.
+
+    Keeps connections, which threads share. A forked child begins with none: two processes that read from one
+    connection would each get a part of the other's answer.
+    """
 
     def __init__(self, rules: NetworkRules) -> None:
         self._rules = rules
-        self._dialer = Dialer(rules)
-        self._pool = Pool()
+        self._network = Network(rules)
+        self._begin()
 
     def patiently(self, address: Address, attempt: Callable[[], T]) -> T:
         """Try until it does not end in Broken; Unreachable after `retry_seconds` of trouble."""
@@ -68,8 +71,8 @@ class Client:
             except Broken as next_one:
                 trouble = next_one
 
-    def ask(self, method: str, address: Address, headers: str = "") -> Answer:
-        """One try, redirects followed: the status is any but a redirect's. `headers` are whole lines."""
+    def ask(self, method: str, address: Address, headers: Headers = ()) -> Answer:
+        """One try, redirects followed: the status is any but a redirect's."""
         asked = address
         for _ in range(self._rules.max_redirects + 1):
             answer = self._ask(method, asked, headers)
@@ -83,49 +86,76 @@ class Client:
             hint="Name the address of the file itself.",
         )
 
-    def proxy_of(self, address: Address) -> Proxy | None:
-        return self._dialer.proxy_of(address)
-
-    @contextmanager
-    def connected(self, address: Address) -> Iterator[Connection]:
-        """A connection for as many requests as one likes; kept afterwards, if there was no error."""
-        origin = (address[:3], self.proxy_of(address))
-        connection = self._pool.take(origin) or self._dialer.dial(address)
-        try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
-        self._pool.give(origin, connection)
-
     def close(self) -> None:
         """Drop the kept connections; the client can be used again."""
-        self._pool.close()
+        for pool in list(self._pools.values()):
+            pool.close()
 
-    def _ask(self, method: str, address: Address, headers: str) -> Answer:
-        proxy, target = self.proxy_of(address), address.target
-        # A connection to a proxy serves one host as well: the host was checked when the connection was made.
-        origin = (address[:3], proxy)
-        if proxy and address.scheme == "http":
-            target = f"http://{address.authority}{target}"
-            headers += f"Proxy-Authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-        connection, head = self._exchange(origin, address, request_of(method, address, target, headers))
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._pools: dict[tuple[str, Proxy | None], httpcore.ConnectionPool] = {}
+
+    def _ask(self, method: str, address: Address, headers: Headers) -> Answer:
+        proxy = self._network.proxy_of(address)
+        response = self._response(_request(method, address, headers), address, proxy)
         try:
-            answer = Answer(self._pool, origin, connection, head, body_of(head, method, connection))
+            head = head_of(response)
             if proxy and head.status == 407:
-                raise proxy_refuses(address, proxy, head.status)
-            return answer
+                raise _proxy_refuses(address, proxy, head.status)
+            return Answer(response, head, has_body=method != "HEAD" and head.status not in (204, 304))
         except BaseException:
-            connection.close()
+            response.close()
             raise
 
-    def _exchange(self, origin: Hashable, address: Address, request: bytes) -> tuple[Connection, Head]:
+    def _response(self, request: httpcore.Request, address: Address, proxy: Proxy | None) -> httpcore.Response:
+        pool = self._pool(address, proxy)
         while True:
-            connection = self._pool.take(origin) or self._dialer.dial(address)
             try:
-                return connection, connection.ask(request)
+                self._network.asks_for(address)
+                return pool.handle_request(request)
             except Stale:
-                connection.close()
-            except BaseException:
-                connection.close()
-                raise
+                continue
+            except httpcore.ProxyError as error:
+                status = int(str(error)[:3])
+                if proxy and status in (401, 403, 407):
+                    raise _proxy_refuses(address, proxy, status) from error
+                raise Broken(f"{proxy.shown if proxy else 'the proxy'} answers {status}") from error
+            except httpcore.ProtocolError as error:
+                raise Broken(f"what the server sends is no answer of HTTP/1.1: {error}") from error
+
+    def _pool(self, address: Address, proxy: Proxy | None) -> httpcore.ConnectionPool:
+        """One for each scheme and proxy: https alone needs certificates, which may be unreadable."""
+        if os.getpid() != self._pid:
+            self._begin()
+        pool = self._pools.get((address.scheme, proxy))
+        if pool is None:
+            made = httpcore.ConnectionPool(
+                ssl_context=self._network.trust if address.scheme == "https" else None,
+                proxy=_as_httpcore_has_it(proxy) if proxy else None,
+                max_connections=None,
+                max_keepalive_connections=MAX_KEPT,
+                keepalive_expiry=MAX_IDLE_SECONDS,
+                network_backend=self._network,
+            )
+            pool = self._pools.setdefault((address.scheme, proxy), made)
+        return pool
+
+
+def _request(method: str, address: Address, headers: Headers) -> httpcore.Request:
+    # In brackets, httpcore writes an IPv6 address into a proxy's CONNECT as it must be; `Network` knows the host.
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    port = None if address.port == PORTS[address.scheme] else address.port
+    url = httpcore.URL(scheme=address.scheme, host=host, port=port, target=address.target)
+    return httpcore.Request(method, url, headers=[("Host", address.authority), *SAME_ALWAYS, *headers])
+
+
+def _as_httpcore_has_it(proxy: Proxy) -> httpcore.Proxy:
+    headers = [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
+    return httpcore.Proxy(httpcore.URL(scheme="http", host=proxy.host, port=proxy.port, target="/"), headers=headers)
+
+
+def _proxy_refuses(address: Address, proxy: Proxy, status: int) -> AccessDenied:
+    return AccessDenied(
+        f"{address.shown} could not be read: {proxy.shown} answers {status}.",
+        hint=f"Check the user name and password in {address.scheme}_proxy.",
+    )

@@ -19,7 +19,7 @@ def stat_once(client: Client, path: str, address: Address) -> StoredFile:
         is_ranged = head.fields.get("accept-ranges", "").lower() == "bytes"
         if head.status == 200 and is_ranged and head.length and not head.foreign_encoding(address.path):
             return _seen(path, head, head.length, is_ranged=True)
-    with client.ask("GET", address, "Range: bytes=0-0\r\n") as answer:
+    with client.ask("GET", address, [("Range", "bytes=0-0")]) as answer:
         head, part = answer.head, answer.head.content_range
         if head.status in (200, 206) and head.foreign_encoding(address.path):
             return _seen(path, head, None, is_ranged=False)
@@ -35,7 +35,7 @@ def stat_once(client: Client, path: str, address: Address) -> StoredFile:
 
 def read_once(client: Client, address: Address, start: int, length: int, etag: str) -> memoryview:
     """One try to read exactly that part of the version that `etag` names, or of any."""
-    with client.ask("GET", address, f"Range: bytes={start}-{start + length - 1}\r\n") as answer:
+    with client.ask("GET", address, [("Range", f"bytes={start}-{start + length - 1}")]) as answer:
         head = answer.head
         if head.status == 416:
             size = head.content_range.size if head.content_range else None

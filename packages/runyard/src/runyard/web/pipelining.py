@@ -3,14 +3,16 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
+from httptools import HttpParserError, HttpResponseParser
+
 from runyard.errors import RunyardError
 from runyard.model.data import NetworkRules
 from runyard.web.addresses import Address
-from runyard.web.answers import Head
-from runyard.web.bodies import Body, body_of
-from runyard.web.client import Client, request_of
-from runyard.web.connections import Connection
+from runyard.web.answers import Head, made_head
+from runyard.web.client import SAME_ALWAYS
+from runyard.web.network import MAX_HEAD_BYTES, Network, Stream
 from runyard.web.parts import placed
+from runyard.web.pool import Pool
 from runyard.web.troubles import Broken
 
 _REQUESTS_BYTES = 32 * 1024
@@ -19,6 +21,7 @@ _BUFFER_BYTES = 512 * 1024
 _MOST_REFUSAL_BYTES = 64 * 1024
 _SILENCE_SECONDS = 5.0
 _CONNECTIONS = 2
+_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in SAME_ALWAYS)
 
 
 class Wish(NamedTuple):
@@ -30,7 +33,9 @@ class Wish(NamedTuple):
     etag: str
 
     def request(self) -> bytes:
-        return request_of("GET", self.address, self.address.target, f"Range: bytes=0-{self.size - 1}\r\n")
+        address = self.address
+        text = f"GET {address.target} HTTP/1.1\r\nHost: {address.authority}\r\n{_HEADERS}Range: bytes=0-{self.size - 1}"
+        return f"{text}\r\n\r\n".encode("latin-1")
 
 
 class _Ended(Exception):
@@ -38,7 +43,8 @@ class _Ended(Exception):
 
 
 class Pipeline:
-    """Asks for several files before the first has come, which spares a wait and several system calls for each.
+    """Asks for several files before the first has come, which spares a wait and several system calls for each. httpcore
+    sends one request at a time, so the answers are parsed here, by httptools.
 
     Servers need not like it: only those that were seen to keep a connection of HTTP/1.1 are asked so, no proxies, and
     an origin that breaks off or stays silent is not asked so again. What does not come so is left out.
@@ -46,7 +52,8 @@ class Pipeline:
 
     def __init__(self, rules: NetworkRules) -> None:
         # Others can do without it, so it has little patience.
-        self._client = Client(replace(rules, silence_seconds=min(_SILENCE_SECONDS, rules.silence_seconds)))
+        self._network = Network(replace(rules, silence_seconds=min(_SILENCE_SECONDS, rules.silence_seconds)))
+        self._pool = Pool()
         self._keeping: set[object] = set()
         self._unwilling: set[object] = set()
 
@@ -54,45 +61,48 @@ class Pipeline:
         """Each file that came, with its number."""
         for origin, group in groupby(wishes, key=lambda wish: wish.address[:3]):
             some = list(group)
-            if origin not in self._unwilling and self._client.proxy_of(some[0].address) is None:
+            if origin not in self._unwilling and self._network.proxy_of(some[0].address) is None:
                 yield from self._read_from(origin, some)
 
     def close(self) -> None:
-        self._client.close()
+        self._pool.close()
 
-    def _read_from(self, origin: object, wishes: list[Wish]) -> Iterator[tuple[int, memoryview]]:
+    def _read_from(self, origin: tuple[str, str, int], wishes: list[Wish]) -> Iterator[tuple[int, memoryview]]:
         """A connection may end between two answers, as servers do after so many requests. Then the rest is asked for
         over another one."""
         for _ in range(_CONNECTIONS):
+            stream = None
             try:
-                with self._client.connected(wishes[0].address) as connection:
-                    connection.expect_many(_BUFFER_BYTES)
-                    while wishes:
-                        yield from self._read_some(origin, wishes, connection)
+                stream = self._pool.take(origin) or self._network.connect(wishes[0].address)
+                stream.acknowledges_at_once = True
+                while wishes:
+                    yield from self._read_some(origin, wishes, stream)
+                self._pool.give(origin, stream)
+                stream = None
             except _Ended:
                 if wishes:
                     continue
             except (Broken, RunyardError):  # no connection; reading one file will tell why
                 pass
+            finally:
+                if stream:
+                    stream.close()
             return
         self._unwilling.add(origin)
 
     def _read_some(
-        self, origin: object, wishes: list[Wish], connection: Connection
+        self, origin: tuple[str, str, int], wishes: list[Wish], stream: Stream
     ) -> Iterator[tuple[int, memoryview]]:
         """Takes those out of the wishes that were answered. _Ended when no more will be."""
-        asked = self._asked_at_once(origin, wishes)
+        requests = self._asked_at_once(origin, wishes)
+        answers = _Answers(wishes, len(requests))
         try:
-            connection.send(b"".join(asked))
-            for _ in asked:
-                head = connection.head()
-                wish = wishes.pop(0)
-                body = body_of(head, "GET", connection)
-                data = _taken(head, body, wish)
-                if data is not None:
-                    yield wish.number, data
-                if not (body.is_finished and head.keeps_alive and head.is_http_11):
-                    raise _Ended
+            stream.write(b"".join(requests))
+            stream.end_head()
+            while answers.left:
+                data = stream.read(_BUFFER_BYTES)
+                answers.feed(data)
+                yield from answers.taken()
         except Broken as error:
             raise _Ended from error
         self._keeping.add(origin)
@@ -108,13 +118,72 @@ class Pipeline:
         return requests
 
 
-def _taken(head: Head, body: Body, wish: Wish) -> memoryview | None:
-    """The file, if this is it, as it was wished for; else the body is passed over, as far as is worth it."""
-    if _is_right(head, wish):
-        return body.take(wish.size)
-    if head.is_chunked or (head.length is not None and head.length <= _MOST_REFUSAL_BYTES):
-        body.fill(memoryview(bytearray(_MOST_REFUSAL_BYTES)))
-    return None
+class _Answers:
+    """What a parser finds in the bytes of a connection: the answers to the first `left` of the wishes, in their order.
+    Takes a wish out when the head of its answer has come."""
+
+    def __init__(self, wishes: list[Wish], left: int) -> None:
+        self.left = left
+        self._wishes, self._came = wishes, list[tuple[int, memoryview]]()
+        self._parser = HttpResponseParser(self)
+        self._head_bytes, self._has_ended = 0, False
+        self._wish: Wish | None = None
+
+    def feed(self, data: bytes) -> None:
+        """The files that came whole are `taken()` also where this is the connection's end."""
+        self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, _Ended):
+            self._has_ended = True
+        self._has_ended |= not data or self._head_bytes > MAX_HEAD_BYTES + _BUFFER_BYTES
+
+    def taken(self) -> Iterator[tuple[int, memoryview]]:
+        """Those that came since. _Ended after them when no more will."""
+        came, self._came = self._came, []
+        yield from came
+        if self._has_ended:
+            raise _Ended
+
+    # The parser calls these.
+
+    def on_message_begin(self) -> None:
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
+        self._size, self._is_right = 0, False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            return
+        if not self.left:
+            raise _Ended
+        self._wish = self._wishes.pop(0)
+        head = made_head(status, self._headers)
+        self._is_right = _is_right(head, self._wish)
+        has_end = head.is_chunked or head.length is not None or status in (204, 304)
+        if not self._is_right and (not has_end or (head.length or 0) > _MOST_REFUSAL_BYTES):
+            raise _Ended
+
+    def on_body(self, data: bytes) -> None:
+        self._head_bytes = 0
+        self._size += len(data)
+        self._parts.append(data if self._is_right else b"")
+        if self._wish and self._size > (self._wish.size if self._is_right else _MOST_REFUSAL_BYTES):
+            raise _Ended
+
+    def on_message_complete(self) -> None:
+        wish, self._wish, self._head_bytes = self._wish, None, 0
+        if wish is None:
+            return
+        self.left -= 1
+        if self._is_right and self._size == wish.size:
+            whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._came.append((wish.number, memoryview(whole)))
+        self._has_ended |= not self._parser.should_keep_alive() or self._parser.get_http_version() != "1.1"
 
 
 def _is_right(head: Head, wish: Wish) -> bool:

@@ -3,10 +3,8 @@ import threading
 import time
 from collections.abc import Hashable
 
-from runyard.web.connections import Connection
-
-MAX_KEPT = 64
-MAX_IDLE_SECONDS = 30.0
+from runyard.web.client import MAX_IDLE_SECONDS, MAX_KEPT
+from runyard.web.network import Stream
 
 
 class Pool:
@@ -16,9 +14,9 @@ class Pool:
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._kept: list[tuple[Hashable, Connection, float]] = []
+        self._kept: list[tuple[Hashable, Stream, float]] = []
 
-    def take(self, origin: Hashable) -> Connection | None:
+    def take(self, origin: Hashable) -> Stream | None:
         """The one used last: it is the least likely to have been closed by the server."""
         if os.getpid() != self._pid:
             self.__init__()  # type: ignore[misc]
@@ -31,7 +29,7 @@ class Pool:
                     connection.close()
         return None
 
-    def give(self, origin: Hashable, connection: Connection) -> None:
+    def give(self, origin: Hashable, connection: Stream) -> None:
         with self._lock:
             self._kept.append((origin, connection, time.monotonic()))
             oldest = self._kept.pop(0)[1] if len(self._kept) > MAX_KEPT else None

@@ -61,7 +61,7 @@ class Transfer:
 
     def _once(self, file: BinaryIO) -> StoredFile:
         resumes = self._got and self._validator
-        headers = f"Range: bytes={self._got}-\r\nIf-Range: {self._validator}\r\n" if resumes else ""
+        headers = [("Range", f"bytes={self._got}-"), ("If-Range", self._validator)] if resumes else []
         with self._client.ask("GET", self._address, headers) as answer:
             head = answer.head
             size = self._begin(file, answer)

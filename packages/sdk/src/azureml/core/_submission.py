@@ -78,7 +78,8 @@ def send_with_snapshot(client, file_or_folder, post):
 
 
 def new_run_id(experiment_name):
-    return "{}_{}_{}".format(experiment_name[:_LONGEST_NAME_IN_ID], int(time.time()), os.urandom(4).hex())
+    short = experiment_name.encode("utf-8")[:_LONGEST_NAME_IN_ID].decode("utf-8", "ignore")
+    return "{}_{}_{}".format(short, int(time.time()), os.urandom(4).hex())
 
 
 def as_texts(*tags):

@@ -2,7 +2,7 @@ import os
 
 from azureml._requirements import package_name, with_package
 from azureml._version import VERSION
-from azureml._yaml import YamlError, dumps, loads
+from azureml._yaml import MAX_CHARACTERS, YamlError, dumps, loads
 from azureml.exceptions import UserErrorException
 
 BASE_PROJECT_MODULE = "azureml._project"
@@ -234,7 +234,7 @@ def _read(path):
         raise UserErrorException("There is no conda dependencies file at %r." % str(path))
     with open(path, encoding="utf-8") as file:
         try:
-            text = file.read()
+            text = file.read(MAX_CHARACTERS + 1)
             chosen = [line[len(_CHOICES):].strip() for line in text.splitlines() if line.startswith(_CHOICES)]
             return loads(text), set(package for line in chosen for package in line.split(", "))
         except (YamlError, UnicodeDecodeError) as error:

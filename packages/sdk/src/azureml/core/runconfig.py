@@ -182,10 +182,10 @@ def _beside(folder, conda_file):
 
 
 def _read(path):
-    from azureml._yaml import YamlError, loads
+    from azureml._yaml import MAX_CHARACTERS, YamlError, loads
     with open(path, encoding="utf-8") as file:
         try:
-            given = loads(file.read())
+            given = loads(file.read(MAX_CHARACTERS + 1))
         except (YamlError, UnicodeDecodeError) as error:
             raise RunConfigurationException("The run configuration %r cannot be read. %s" % (str(path), error))
     if not isinstance(given, dict):

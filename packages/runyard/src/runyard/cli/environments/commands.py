@@ -11,7 +11,7 @@ from runyard.cli.environments.building import build
 from runyard.cli.environments.settings import settings
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_fields, print_heading, print_json, print_table
-from runyard.cli.wording import local_time, size_in_words
+from runyard.cli.wording import local_time, maker_of, size_in_words
 from runyard.run_folders import environments_root
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def _show_registered(name: str, version: int | None, workspace: str | None, outp
     names = {"environment": found["name"], "version": str(found["version"])}
     chosen = {"image": docker.get("baseImage") or "", "dockerfile": "its own" if docker.get("baseDockerfile") else ""}
     managed = "its own, nothing is installed" if python.get("userManagedDependencies") else ""
-    print_fields({**names, "created": local_time(found["created_at"]), **chosen, "packages": managed})
+    made = {"created": local_time(found["created_at"]), "created by": maker_of(found)}
+    print_fields({**names, **made, **chosen, "packages": managed})
     rows = [] if managed else _asked_for(python.get("condaDependencies") or {})
     if rows:
         print_heading("asked for")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runyard.cli.connection import connect, quoted
-from runyard.cli.machine import Finding, Level
 from runyard.errors import RunyardError
+from runyard.model.findings import Finding, Level
 from runyard.model.package_settings import REFUSE, VIRTUAL_ENVIRONMENT
 
 APPLIES = {

@@ -4,7 +4,6 @@ import typer
 
 from runyard.cli.connection import Service, quoted
 from runyard.cli.exits import Exit, Refusal
-from runyard.model.sweeps import SWEEP_TYPE
 from runyard_sdk.errors import NotFound
 
 SweepArgument = Annotated[
@@ -47,7 +46,7 @@ class Sweep:
         return found
 
     def _checked(self, run: dict[str, Any]) -> dict[str, Any]:
-        if run["type"] == SWEEP_TYPE:
+        if run.get("kind") == "sweep":
             return run
         parent = run.get("parent_id")
         instead = f"`runyard sweeps show {parent}` its parent" if parent else "`runyard sweeps list` all sweeps"

@@ -15,7 +15,6 @@ from runyard.cli.sweeps.export import export
 from runyard.cli.sweeps.following import follow
 from runyard.cli.sweeps.plot import drawn
 from runyard.cli.wording import duration_of, error_in_words, local_time, value_in_words
-from runyard.model.sweeps import SWEEP_TYPE
 
 HELP = """Sweeps: hyperparameter tuning with HyperDrive, looked into.
 
@@ -44,7 +43,7 @@ def list_sweeps(
     Example: runyard sweeps list -e mnist -n 5
     """
     service = connect()
-    runs, has_more = service.runs(workspace, limit, type=SWEEP_TYPE, experiment=experiment)
+    runs, has_more = service.runs(workspace, limit, kind="sweep", experiment=experiment)
     if experiment is not None and not runs:
         service.require_experiment(workspace, experiment)
     found = [(run, Sweep(service, run["id"]).summary()) for run in runs]

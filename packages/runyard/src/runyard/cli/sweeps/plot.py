@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from runyard.services.sweeps.progress import share_of
+from runyard.runs.kinds.sweep.progress import share_of
 
 HEIGHT = 10
 MOST_WIDTH = 100

@@ -34,13 +34,15 @@ WHICH = {"primary": "Primary", "secondary": "Secondary"}
 def list_services(
     workspace: WorkspaceOption = None,
     model: Annotated[str | None, typer.Option(help="Only those of this model: NAME or NAME:VERSION.")] = None,
+    created_by: Annotated[str | None, typer.Option(help="Only those that `owner` or `run:ID` has deployed.")] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List the web services of a workspace.
 
     Example: runyard services list --model digits
     """
-    found = connect().listed(workspace, "services", **({"model": model} if model else {}))
+    asked = {"model": model, "created_by": created_by}
+    found = connect().listed(workspace, "services", **{name: value for name, value in asked.items() if value})
     if output is Format.JSON:
         print_json(found)
         return
@@ -160,6 +162,7 @@ def _print_service(record: Record) -> None:
             **asked,
             "keys": _keys_in_words(record),
             "tags": tags,
+            "created by": record["created_by"],
             **times,
         }
     )

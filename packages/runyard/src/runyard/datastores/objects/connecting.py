@@ -15,7 +15,7 @@ from runyard.datastores.objects.network import client_options, retry_config
 from runyard.datastores.objects.places import Place, place_of
 from runyard.errors import InvalidArgument
 from runyard.model.data import NetworkRules, StoreAccess
-from runyard.web import check_endpoint
+from runyard.web.guard import check_endpoint
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, GCSConfig, S3Credential

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from runyard.blobs.sources import opened_source
-from runyard.datastores.service.asking import Asking
+from runyard.client import ServiceAway, ServiceClient
 
 SMALL_BYTES = 1 << 20
 _PACK_BYTES, _PACK_FILES = 8 << 20, 500
@@ -37,20 +37,28 @@ def packs_of(items: Sequence[tuple[str, Path]]) -> Iterator[Pack]:
         yield Pack(b"".join(parts), size)
 
 
-def unpacked(asking: Asking, address: str, body: dict[str, Any]) -> Iterator[tuple[int, memoryview]]:
+def unpacked(client: ServiceClient, address: str, body: dict[str, Any]) -> Iterator[tuple[int, memoryview]]:
     """One try. Each file of the answer with its number, as it comes."""
-    with asking.answer("POST", address, dumps(body).encode()) as answer:
+    with client.open(address, "POST", dumps(body).encode()) as answer:
         waiting = bytearray()
         while piece := answer.read(_PIECE_BYTES):
             waiting += piece
             begin = 0
             while (end := waiting.find(b"\n", begin)) >= 0:
-                number, _, size = waiting[begin:end].partition(b" ")
-                if len(waiting) < end + 1 + int(size):
+                number, size = _head(waiting[begin:end])
+                if len(waiting) < end + 1 + size:
                     break
-                yield int(number), memoryview(bytes(waiting[end + 1 : end + 1 + int(size)]))
-                begin = end + 1 + int(size)
+                yield number, memoryview(bytes(waiting[end + 1 : end + 1 + size]))
+                begin = end + 1 + size
             del waiting[:begin]
+
+
+def _head(line: bytearray) -> tuple[int, int]:
+    number, _, size = line.partition(b" ")
+    try:
+        return int(number), int(size)
+    except ValueError as problem:
+        raise ServiceAway(f"the service answered what is no pack of files: {bytes(line[:300])!r}") from problem
 
 
 def _content(source: Path) -> bytes:

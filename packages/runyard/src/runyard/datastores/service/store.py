@@ -1,21 +1,28 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from json import loads
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from runyard.client import (
+    Patience,
+    ServiceAddress,
+    ServiceAway,
+    ServiceClient,
+    ServiceUntrusted,
+    byte_range,
+    decoded,
+    patiently,
+    quoted,
+)
 from runyard.datastores.paths import check_path, check_prefix
 from runyard.datastores.refusals import past_end, source_changed
-from runyard.datastores.service.asking import Asking
 from runyard.datastores.service.packs import SMALL_BYTES, packs_of, unpacked
 from runyard.datastores.service.transfer import Arrival, Departure
-from runyard.errors import AlreadyExists
+from runyard.errors import AccessDenied, AlreadyExists, DataFailed, Unauthorized, Unreachable
 from runyard.model.data import NetworkRules, StoreAccess, StoredFile
 from runyard.ports.data import Progress
-from runyard.service_address import ServiceAddress, address_in
-from runyard.web.troubles import Broken
 
 _PIECE_BYTES = 1 << 18
 _THREADS = 8
@@ -32,15 +39,14 @@ class ServiceStore:
         options = access.options
         self._root = f"/workspaces/{quote(workspace, safe='')}/datastores/{quote(name, safe='')}"
         self._place = options.get("place") or f"{options.get('url')}/{access.root}"
-        self._rules = rules
-
-        def where() -> ServiceAddress:
-            if options.get("home"):
-                return address_in(Path(options["home"]))
-            return ServiceAddress(options.get("url", ""), options.get("ca", ""))
-
-        token = access.secrets.get("token", "")
-        self._asking = Asking(where, token, rules, f"Datastore {name!r}, which lies with the service,")
+        self._rules, self._shown = rules, f"Datastore {name!r}, which lies with the service,"
+        home, fixed = options.get("home"), ServiceAddress(options.get("url", ""), options.get("ca", ""))
+        self._client = ServiceClient(
+            Path(home) if home else fixed,
+            access.secrets.get("token", ""),
+            silence_seconds=rules.silence_seconds,
+            translate=self._translated,
+        )
 
     @property
     def identity(self) -> str:
@@ -56,7 +62,7 @@ class ServiceStore:
 
     def list(self, prefix: str = "") -> Iterator[StoredFile]:
         address = f"{self._root}/files?lines=1&prefix={quote(check_prefix(prefix), safe='')}"
-        patience, last = self._asking.patience(), ""
+        patience, last = self._patience(), ""
         while True:
             try:
                 for file in self._listed(address):
@@ -64,11 +70,12 @@ class ServiceStore:
                         last = file.path
                         yield file
                 return
-            except Broken as trouble:
-                patience.wait(trouble)
+            except ServiceAway as failed:
+                patience.wait(failed)
 
     def stat(self, path: str) -> StoredFile:
-        return _stored(self._asking.ask("GET", f"{self._root}/stat/{_quoted(check_path(path))}"))
+        address = f"{self._root}/stat/{quoted(check_path(path))}"
+        return _stored(patiently(lambda: self._client.get(address), self._patience()))
 
     def read(self, path: str, start: int, length: int, *, etag: str = "") -> bytes | memoryview:
         path = check_path(path)
@@ -76,22 +83,22 @@ class ServiceStore:
             raise past_end(path)
         if not length:
             return self._nothing(path, start, etag)
-        address, asked = self._content(path, etag), {"Range": f"bytes={start}-{start + length - 1}"}
+        address, asked = self._content(path, etag), byte_range(start, length)
 
         def once() -> bytes:
-            with self._asking.answer("GET", address, headers=asked) as answer:
+            with self._client.open(address, headers=asked) as answer:
                 content = answer.read()
                 if answer.status == 416 or (answer.status == 206 and len(content) < length):
                     raise past_end(path)
                 return content if answer.status == 206 else content[start : start + length]
 
-        return self._asking.patiently(once)
+        return patiently(once, self._patience())
 
     def read_many(self, files: Sequence[tuple[str, int, str]]) -> Iterator[tuple[int, memoryview]]:
         body = {"files": [[path, size, etag] for path, size, etag in files]}
         try:
-            yield from unpacked(self._asking, f"{self._root}/read-many", body)
-        except Broken:
+            yield from unpacked(self._client, f"{self._root}/read-many", body)
+        except ServiceAway:
             return  # those that did not come are read alone, which tells what is wrong
 
     def fetch(self, file: StoredFile, target: Path, progress: Progress) -> StoredFile:
@@ -99,7 +106,8 @@ class ServiceStore:
         seen = self.stat(path)
         if file.etag not in ("", seen.etag) or (file.etag and file.size not in (None, seen.size)):
             raise source_changed(path)
-        Arrival(self._asking, self._content(path, seen.etag), seen, self._rules, progress).into(target)
+        arrival = Arrival(self._client, self._content(path, seen.etag), seen, self._rules, progress)
+        arrival.into(target, self._patience())
         return seen
 
     def put(self, path: str, source: Path, *, overwrite: bool, progress: Progress) -> StoredFile:
@@ -115,7 +123,7 @@ class ServiceStore:
             try:
                 stored |= {file.path: file for file in self._put_pack(pack.content, overwrite)}
                 progress(pack.size)
-            except Broken:
+            except ServiceAway:
                 may_be_there = True
         rest = [(path, source) for path, source in checked if path not in stored]
         with ThreadPoolExecutor(min(_THREADS, len(rest) or 1), thread_name_prefix="sending") as senders:
@@ -131,14 +139,15 @@ class ServiceStore:
         return [stored[path] for path, _ in checked]
 
     def delete(self, path: str) -> None:
-        self._asking.ask("DELETE", f"{self._root}/files/{_quoted(check_path(path))}")
+        address = f"{self._root}/files/{quoted(check_path(path))}"
+        patiently(lambda: self._client.delete(address), self._patience())
 
     def _put(self, path: str, source: Path, overwrite: bool, progress: Progress, *, may_be_there: bool) -> StoredFile:
         """`may_be_there`: an earlier try, whose answer was lost, may have stored it."""
-        address = f"{self._root}/files/{_quoted(path)}{'?overwrite=1' if overwrite else ''}"
-        departure = Departure(self._asking, address, source, progress)
+        address = f"{self._root}/files/{quoted(path)}{'?overwrite=1' if overwrite else ''}"
+        departure = Departure(self._client, address, source, progress)
         try:
-            return _stored(departure.sent())
+            return _stored(departure.sent(self._patience()))
         except AlreadyExists:
             is_again = may_be_there or departure.tries > 1
             if is_again and departure.is_same(lambda start, length: self.read(path, start, length)):
@@ -148,16 +157,31 @@ class ServiceStore:
     def _put_pack(self, content: bytes, overwrite: bool) -> Sequence[StoredFile]:
         """One try."""
         address = f"{self._root}/write-many{'?overwrite=1' if overwrite else ''}"
-        with self._asking.answer("POST", address, content) as answer:
-            return [_stored(row) for row in loads(answer.read())["files"]]
+        with self._client.open(address, "POST", content) as answer:
+            return [_stored(row) for row in decoded(answer.read())["files"]]
 
     def _listed(self, address: str) -> Iterator[StoredFile]:
-        with self._asking.answer("GET", address) as answer:
+        with self._client.open(address) as answer:
             rest = b""
             while piece := answer.read(_PIECE_BYTES):
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    yield _stored(loads(line))
+                    yield _stored(decoded(line))
+
+    def _patience(self) -> Patience:
+        return Patience(self._rules.retry_seconds, self._unreachable)
+
+    def _unreachable(self, failed: ServiceAway) -> Exception:
+        hint = "Check the address and the proxy settings, or try again later."
+        return Unreachable(f"{self._shown} could not be read: {failed}.", hint=hint)
+
+    def _translated(self, error: Exception) -> Exception:
+        """Errors in the words of data; a wrong certificate or token is not tried again."""
+        if isinstance(error, ServiceUntrusted):
+            return DataFailed(f"{self._shown} cannot be reached: {error}.")
+        if isinstance(error, Unauthorized):
+            return AccessDenied(error.problem, hint=error.hint)
+        return error
 
     def _nothing(self, path: str, start: int, etag: str) -> bytes:
         seen = self.stat(path)
@@ -169,11 +193,7 @@ class ServiceStore:
 
     def _content(self, path: str, etag: str) -> str:
         version = f"?etag={quote(etag, safe='')}" if etag else ""
-        return f"{self._root}/files/{_quoted(path)}{version}"
-
-
-def _quoted(path: str) -> str:
-    return quote(path, safe="/")
+        return f"{self._root}/files/{quoted(path)}{version}"
 
 
 def _stored(row: dict[str, Any]) -> StoredFile:

@@ -2,19 +2,17 @@
 
 import os
 from collections.abc import Callable, Iterator
-from json import loads
 from pathlib import Path
 from typing import Any
 
 from runyard.blobs.disk import explained
 from runyard.blobs.sources import opened_source
+from runyard.client import Patience, ServiceAway, ServiceClient, byte_range, decoded, patiently
 from runyard.datastores.refusals import source_changed
-from runyard.datastores.service.asking import Asking
 from runyard.datastores.unfinished import unfinished_beside
 from runyard.errors import TooLarge
 from runyard.model.data import NetworkRules, StoredFile
 from runyard.ports.data import Progress
-from runyard.web.troubles import Broken
 
 _PIECE_BYTES = 1 << 20
 _RENEWING_BYTES = 1 << 20
@@ -25,31 +23,30 @@ class Arrival:
     """A file of a known version, fetched. A broken transfer is taken up where it broke."""
 
     def __init__(
-        self, asking: Asking, address: str, wanted: StoredFile, rules: NetworkRules, progress: Progress
+        self, client: ServiceClient, address: str, wanted: StoredFile, rules: NetworkRules, progress: Progress
     ) -> None:
         """`address` names the version, so that another one is refused."""
-        self._asking, self._address, self._wanted, self._progress = asking, address, wanted, progress
+        self._client, self._address, self._wanted, self._progress = client, address, wanted, progress
         self._size, self._got = wanted.size or 0, 0
         if self._size > rules.max_file_bytes:
             raise TooLarge(f"{wanted.path!r} has {self._size} bytes; {rules.max_file_bytes} are the most.")
 
-    def into(self, target: Path) -> None:
+    def into(self, target: Path, patience: Patience) -> None:
         """`target` is whole or as it was."""
         with explained(target.parent), unfinished_beside(target) as new:
-            patience = self._asking.patience()
             while self._got < self._size:
                 before = self._got
                 try:
                     self._fetch_rest(new.fd)
-                except Broken as trouble:
+                except ServiceAway as failed:
                     if self._got - before >= _RENEWING_BYTES:
                         patience.renew()
-                    patience.wait(trouble)
+                    patience.wait(failed)
             new.replace(target.name)
 
     def _fetch_rest(self, fd: int) -> None:
-        asked = {"Range": f"bytes={self._got}-"} if self._got else {}
-        with self._asking.answer("GET", self._address, headers=asked) as answer:
+        asked = byte_range(self._got) if self._got else {}
+        with self._client.open(self._address, headers=asked) as answer:
             if answer.status != (206 if asked else 200):
                 raise source_changed(self._wanted.path)
             while piece := answer.read(_PIECE_BYTES):
@@ -57,28 +54,28 @@ class Arrival:
                 self._got += len(piece)
                 self._progress(len(piece))
         if self._got < self._size:
-            raise Broken(f"the transfer ended after {self._got} of {self._size} bytes")
+            raise ServiceAway(f"the transfer ended after {self._got} of {self._size} bytes")
 
 
 class Departure:
     """A local file, stored. It is sent whole each time; progress counts what went for the first time."""
 
-    def __init__(self, asking: Asking, address: str, source: Path, progress: Progress) -> None:
-        self._asking, self._address, self._source, self._progress = asking, address, source, progress
+    def __init__(self, client: ServiceClient, address: str, source: Path, progress: Progress) -> None:
+        self._client, self._address, self._source, self._progress = client, address, source, progress
         self._told = 0
         self.tries = 0
 
-    def sent(self) -> dict[str, Any]:
+    def sent(self, patience: Patience) -> dict[str, Any]:
         with opened_source(_followed(self._source)) as (opened, facts):
 
             def once() -> dict[str, Any]:
                 self.tries += 1
                 length = {"Content-Length": str(facts.st_size)}
                 pieces = self._pieces(opened, facts.st_size)
-                with self._asking.answer("PUT", self._address, pieces, length) as answer:
-                    return dict(loads(answer.read()))
+                with self._client.open(self._address, "PUT", pieces, length) as answer:
+                    return decoded(answer.read())
 
-            return self._asking.patiently(once)
+            return patiently(once, patience)
 
     def is_same(self, read: Callable[[int, int], bytes | memoryview]) -> bool:
         """Whether what `read` gives is this file."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from runyard.http.page.markup import Markup, tag
 from runyard.http.page.sections import NOTHING, section, table
-from runyard.services.overview import LogTail
-from runyard.services.ranks import NodeOfRun, RankOfRun, RanksOfRun
+from runyard.runs.history.ranks import NodeOfRun, RankOfRun, RanksOfRun
+from runyard.runs.overview import LogTail
 
 
 def nodes(several: RanksOfRun) -> Markup:

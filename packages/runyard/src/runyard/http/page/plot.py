@@ -2,7 +2,7 @@ import math
 from collections.abc import Sequence
 
 from runyard.http.page.markup import Markup, tag
-from runyard.services.sweeps.progress import share_of
+from runyard.runs.kinds.sweep.progress import share_of
 
 WIDTH, HEIGHT, MARGIN = 220, 40, 3
 MOST_POINTS = 160

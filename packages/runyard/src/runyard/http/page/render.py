@@ -5,8 +5,8 @@ from importlib.resources import files
 
 from runyard.http.page import nodes, sections, sweeps
 from runyard.http.page.markup import Markup, joined, tag
-from runyard.services.overview import Overview
-from runyard.services.sweeps.view import SweepView
+from runyard.runs.kinds.sweep.views import SweepView
+from runyard.runs.overview import Overview
 
 REFRESH_SECONDS = 3
 
@@ -26,7 +26,7 @@ def render(overview: Overview, key: str, sweep: SweepView | None, link_to: sweep
     )
     main = tag(
         "main",
-        sections.heading(run),
+        sections.heading(run, overview.kind),
         sections.error(run),
         sections.warnings(run),
         *([] if sweep is None else [sweeps.sweep(run, sweep, link_to), sweeps.children(sweep, link_to)]),

@@ -10,23 +10,29 @@ from runyard.http.page.markup import Markup, joined, tag
 from runyard.http.page.plot import plot
 from runyard.model.plan import DataItem
 from runyard.model.runs import RunRecord
+from runyard.runs.history.files import ListedFile
+from runyard.runs.history.phases import Phase
+from runyard.runs.kinds.kind import RunKind
+from runyard.runs.overview import LogTail, MetricOverview
+from runyard.runs.runs import RunHistory
 from runyard.services.data.lineage import InputShown, OutputShown
-from runyard.services.files import ListedFile
-from runyard.services.overview import LogTail, MetricOverview
-from runyard.services.phases import Phase
-from runyard.services.runs import RunHistory
 
 NOTHING = Markup("")
 MOST_VALUE_CHARACTERS = 200
 
 
-def heading(run: RunRecord) -> Markup:
+def heading(run: RunRecord, kind: RunKind) -> Markup:
+    """A kind that has a type of its own is named; all others are plain runs."""
     title = run.display_name or run.id
     facts = [f"run {run.number} of {run.experiment}", f"workspace {run.workspace}", f"on {run.target}"]
     if title != run.id:
         facts.insert(0, run.id)
+    if kind.type:
+        facts.insert(0, kind.title)
     if run.parent_id:
         facts.append(f"child of {run.parent_id}")
+    if run.created_by:
+        facts.append(f"created by {run.created_by}")
     return joined(
         tag("header", tag("h1", title), tag("span", run.status.value, class_=f"status {run.status.value}")),
         tag("p", " · ".join(facts), class_="soft"),

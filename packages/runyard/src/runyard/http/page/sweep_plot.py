@@ -1,5 +1,5 @@
 from runyard.http.page.markup import Markup, tag
-from runyard.services.sweeps.progress import Progress, share_of
+from runyard.runs.kinds.sweep.progress import Progress, share_of
 
 WIDTH, HEIGHT, MARGIN, LABELS = 640, 180, 8, 64
 

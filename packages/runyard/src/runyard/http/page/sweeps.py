@@ -10,7 +10,7 @@ from runyard.http.page.sections import MOST_VALUE_CHARACTERS, NOTHING, clock_tim
 from runyard.http.page.sweep_plot import sweep_plot
 from runyard.model.runs import RunId, RunRecord
 from runyard.model.sweeps import VALUES_TAG, RankedTrial
-from runyard.services.sweeps.view import SeenTrial, SweepView
+from runyard.runs.kinds.sweep.views import SeenTrial, SweepView
 
 MOST_CHARACTERS_ON_A_LINE = 32
 PageLink = Callable[[RunId], str]

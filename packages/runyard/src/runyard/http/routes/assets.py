@@ -1,53 +1,100 @@
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
-from runyard.errors import Json as JsonObject
-from runyard.errors import Unauthorized
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Services, Use, Who
-from runyard.http.fields import mapping, names, strings, text
+from runyard.http.context import Use, Who
+from runyard.http.models import Body, ChangedTexts, Object, Texts
 from runyard.http.numbers import Whole
-from runyard.http.records import shown_asset
+from runyard.http.records import AssetAnswer, EnvironmentAnswer, shown_asset
 from runyard.http.routes.runs import wanted_tags
-from runyard.model.assets import Asset, AssetKind
-from runyard.services.compute_body import PLACE_FIELDS
-from runyard.services.tokens import Caller, Role
+from runyard.http.routing import Routes
+from runyard.model.assets import AssetKind
+from runyard.model.nodes import Node
+from runyard.services.assets import AssetChanges, Wanted
+from runyard.services.computes import ComputeStatus
 
-router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}")
+AnyAsset = EnvironmentAnswer | AssetAnswer
 
 
-@router.get("/assets/{kind}")
+@dataclass(frozen=True)
+class AssetList:
+    assets: list[AnyAsset]
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    workspace: str
+    cluster: str
+    name: str
+    address: str
+    state: str
+    since: datetime
+    run_id: str | None
+    gpus: Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class NodeList:
+    nodes: list[NodeAnswer]
+
+
+class NewAsset(Body):
+    name: str = Field(examples=["resnet"])
+    body: Object = Field({}, examples=[{"files": [["model.pkl", "0" * 64, 120, 420]]}])
+    tags: Texts = Field({}, examples=[{"stage": "final"}])
+    run_id: str | None = None
+    """Of a model whose files are those of a run below `model_path`."""
+    model_path: str | None = None
+
+    def whole(self) -> Mapping[str, Any]:
+        beside = {"run_id": self.run_id, "model_path": self.model_path}
+        return {**self.body, **{name: value for name, value in beside.items() if value is not None}}
+
+
+class AssetPatch(Body):
+    body: Object = Field({}, examples=[{"description": "Trained on all of it"}])
+    tags: ChangedTexts = Field({}, examples=[{"stage": "final", "draft": None}])
+    labels: list[str] | None = None
+    """Of an environment's version: these and no others."""
+
+
+@routes.get("/assets/{kind}", AssetList)
 def list_assets(
     services: Use,
+    who: Who,
     workspace: str,
     kind: str,
     name: str | None = None,
     latest: bool = False,
     tag: Annotated[Sequence[str], Query()] = (),
+    created_by: str | None = None,
 ) -> Response:
-    found = services.assets.list(workspace, kind, name, latest_only=latest, tags=wanted_tags(tag))
-    return Json({"assets": [shown_asset(asset) for asset in found]})
+    """Assets of a kind by name, newest version first."""
+    wanted = Wanted(name, latest_only=latest, tags=wanted_tags(tag), created_by=created_by)
+    return Json(AssetList([shown_asset(asset) for asset in services.assets.list(who, workspace, kind, wanted)]))
 
 
-@router.post("/assets/{kind}")
-def create_asset(services: Use, who: Who, workspace: str, kind: str, body: JsonBody) -> Response:
-    """Datasets and datastores have routes of their own, and are refused here."""
-    _check_place(who, kind, mapping(body, "body"))
-    made = services.assets.create(workspace, kind, text(body, "name"), _body_of(body), strings(body, "tags"))
-    return Json(shown_asset(made))
+@routes.post("/assets/{kind}", AnyAsset)
+def create_asset(services: Use, who: Who, workspace: str, kind: str, body: NewAsset) -> Response:
+    """Register an asset. Datasets and datastores have routes of their own, and are refused here."""
+    return Json(shown_asset(services.assets.create(who, workspace, kind, body.name, body.whole(), body.tags)))
 
 
-@router.get("/assets/{kind}/by-id/{asset_id}")
+@routes.get("/assets/{kind}/by-id/{asset_id}", AnyAsset)
 def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id: str) -> Response:
-    return Json(shown_asset(noted(services, who, services.assets.get_by_id(workspace, kind, asset_id))))
+    """One asset, also one without a name."""
+    found = services.assets.get_by_id(who, workspace, kind, asset_id)
+    return Json(shown_asset(services.lineage.looked_up(who, found)))
 
 
-@router.get("/assets/{kind}/{name}")
+@routes.get("/assets/{kind}/{name}", AnyAsset)
 def get_asset(
     services: Use,
     who: Who,
@@ -57,52 +104,53 @@ def get_asset(
     version: Whole | None = None,
     label: str | None = None,
 ) -> Response:
+    """One version of an asset: the newest unless `version`, or of an environment `label`, says another."""
     if label is not None and kind == AssetKind.ENVIRONMENT:
-        return Json(shown_asset(services.environment_labels.find(workspace, name, label)))
-    return Json(shown_asset(noted(services, who, services.assets.get(workspace, kind, name, version))))
+        return Json(shown_asset(services.environment_labels.find(who, workspace, name, label)))
+    found = services.assets.get(who, workspace, kind, name, version)
+    return Json(shown_asset(services.lineage.looked_up(who, found)))
 
 
-@router.patch("/assets/{kind}/{name}")
+@routes.patch("/assets/{kind}/{name}", AnyAsset)
 def patch_asset(
-    services: Use, who: Who, workspace: str, kind: str, name: str, body: JsonBody, version: Whole | None = None
+    services: Use, who: Who, workspace: str, kind: str, name: str, body: AssetPatch, version: Whole | None = None
 ) -> Response:
-    _check_place(who, kind, body.get("body"))
-    if kind == AssetKind.ENVIRONMENT and body.get("labels") is not None:
-        services.environment_labels.put(workspace, name, version, names(body, "labels"))
-    return Json(shown_asset(services.assets.change(workspace, kind, name, version, body)))
+    """Merge into the body's top level and into the tags; a null removes."""
+    if kind == AssetKind.ENVIRONMENT and body.labels is not None:
+        services.environment_labels.put(who, workspace, name, version, body.labels)
+    changes = AssetChanges(body.body, body.tags)
+    return Json(shown_asset(services.assets.change(who, workspace, kind, name, version, changes)))
 
 
-@router.delete("/assets/{kind}/{name}")
-def delete_asset(services: Use, workspace: str, kind: str, name: str, version: Whole | None = None) -> Response:
-    services.assets.delete(workspace, kind, name, version)
+@routes.delete("/assets/{kind}/{name}")
+def delete_asset(
+    services: Use, who: Who, workspace: str, kind: str, name: str, version: Whole | None = None
+) -> Response:
+    """Delete one version of an asset, or all."""
+    services.assets.delete(who, workspace, kind, name, version)
     return Nothing()
 
 
-@router.get("/computes/{name}/status")
-def compute_status(services: Use, workspace: str, name: str) -> Response:
-    return Json(services.computes.status(workspace, name))
+@routes.get("/computes/{name}/status", ComputeStatus)
+def compute_status(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """How many nodes a compute target has, and in which states."""
+    return Json(services.computes.status(who, workspace, name))
 
 
-@router.get("/computes/{name}/nodes")
-def compute_nodes(services: Use, workspace: str, name: str) -> Response:
-    return Json({"nodes": services.computes.nodes(workspace, name)})
+@routes.get("/computes/{name}/nodes", NodeList)
+def compute_nodes(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """The nodes of a compute target."""
+    return Json(NodeList([_node(node) for node in services.computes.nodes(who, workspace, name)]))
 
 
-def noted(services: Services, who: Caller, asset: Asset) -> Asset:
-    """A dataset that a script looks up counts as read by its run."""
-    if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
-        services.lineage.looked_up(who.run_id, asset)
-    return asset
-
-
-def _check_place(who: Caller, kind: str, body: object) -> None:
-    """A script may make clusters, but not send the service to machines of its choice."""
-    if kind == AssetKind.COMPUTE and who.role is not Role.OWNER and isinstance(body, dict):
-        for name in PLACE_FIELDS & body.keys():
-            raise Unauthorized(f"{name} of a compute target is set with the owner's token, not with a run's.")
-
-
-def _body_of(body: JsonObject) -> JsonObject:
-    """A model may name its run and path beside the body, in place of files."""
-    beside = {name: body[name] for name in ("run_id", "model_path") if body.get(name) is not None}
-    return {**mapping(body, "body"), **beside}
+def _node(node: Node) -> NodeAnswer:
+    return NodeAnswer(
+        workspace=node.workspace,
+        cluster=node.cluster,
+        name=node.name,
+        address=node.address,
+        state=node.state.value,
+        since=node.since,
+        run_id=node.run_id,
+        gpus=node.gpus,
+    )

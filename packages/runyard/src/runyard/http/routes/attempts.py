@@ -1,52 +1,147 @@
-from fastapi import APIRouter, Depends, Request
+"""What the node of an attempt asks and tells."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import Request
+from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
-from runyard.http.answers import Json
-from runyard.http.auth import attempt_access, is_from_outside, own_attempt
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
-from runyard.http.fields import flag, text, whole_number
-from runyard.http.records import shown_asset
+from runyard.core.definitions.report import NodeReport
+from runyard.http.answers import Json, Nothing
+from runyard.http.auth import is_from_outside
+from runyard.http.context import Use, Who
+from runyard.http.data_records import DataWire
+from runyard.http.models import Body, Count
+from runyard.http.records import AssetAnswer, shown_asset
+from runyard.http.routing import Routes
 from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
-from runyard.planning.package_settings import settings_to_json
+from runyard.services.attempt_packages import BuildProvisions
+from runyard.services.environments import KeptEnvironment, KeptWheel
 
-router = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(attempt_access)])
-reports = APIRouter(prefix="/attempts/{attempt_id}", dependencies=[Depends(own_attempt)])
-
-
-@reports.post("/report")
-def report(services: Use, attempt_id: str, body: JsonBody) -> Response:
-    """Answered for attempts that are over, too: the answer tells them to stop."""
-    return Json(services.mover.report(AttemptId(attempt_id), body))
+routes = Routes("/attempts/{attempt_id}")
 
 
-@router.get("/data")
-def data(services: Use, request: Request, attempt_id: str, stores: bool = False, apart: bool = False) -> Response:
-    """With credentials, which is why nobody else is let in. `apart`: the node does not see the service's files."""
+class ReportBody(Body):
+    """What a supervisor tells. Which fields come depends on the state; newer ones send more, which are kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+    state: str = Field(examples=["running"])
+    node: int = 0
+    message: str | None = None
+    environment_key: str | None = None
+    lock: str | None = None
+    started_at: str | None = Field(None, examples=["2026-11-16T10:00:00+00:00"])
+    outcome: Literal["completed", "failed", "canceled"] | None = None
+    error: dict[str, Any] | None = None
+    warnings: list[Any] | None = None
+    phase: str | None = None
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    oom: bool | None = None
+    lost: bool | None = None
+    tail: str | None = None
+    log: str | None = None
+    failed_at: str | None = None
+    failed_node: int | None = None
+    exits: dict[str, list[int | None]] | None = None
+    last_lines: dict[str, dict[str, Any]] | None = None
+    outputs: dict[str, int] | None = None
+    undelivered: int | None = None
+
+
+@dataclass(frozen=True)
+class ReportAnswer:
+    cancel: bool
+    """Whether the attempt is to stop."""
+    end_as: str
+    """What it reports when it was told to stop and had not ended."""
+    roster: Sequence[Mapping[str, Any]] | None
+    """What the nodes of a gang must know of one another, by node; null until all are ready."""
+
+
+class OutputBody(Body):
+    name: str = Field(examples=["predictions"])
+    files: Count = Field(examples=[3])
+    registers: bool = True
+
+
+def _wheel(row: Any) -> Any:
+    if not isinstance(row, list) or len(row) != 3 or not all(isinstance(field, str) for field in row):
+        raise ValueError("must be [key, file name, sha256]")
+    return KeptWheel(*row)
+
+
+Wheel = Annotated[KeptWheel, BeforeValidator(_wheel, json_schema_input_type=tuple[str, str, str])]
+
+
+class EnvironmentBody(Body):
+    key: str
+    python: str = Field(examples=["3.11"])
+    lock: str
+    wheels: list[Wheel] = Field([])
+
+
+@dataclass(frozen=True)
+class EnvironmentAnswer:
+    key: str
+    python: str
+    lock: str
+    wheels: Sequence[tuple[str, str, str]]
+    """Of each [key, file name, sha256]."""
+
+
+@routes.post("/report", ReportAnswer)
+def report(services: Use, who: Who, attempt_id: str, body: ReportBody) -> Response:
+    """Take a supervisor's report. Answered for attempts that are over, too: the answer tells them to stop."""
+    told = NodeReport.parse(body.model_dump(exclude_unset=True))
+    answer = services.controller.report(who, AttemptId(attempt_id), told)
+    return Json(ReportAnswer(answer.cancel, answer.end_as, answer.roster))
+
+
+@routes.get("/data", DataWire)
+def data(
+    services: Use, who: Who, request: Request, attempt_id: str, stores: bool = False, apart: bool = False
+) -> Response:
+    """The data of an attempt, with credentials. `apart`: the node does not see the service's files."""
     is_apart = apart or is_from_outside(request)
-    found = services.attempt_data.of_attempt(AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
-    answer = Json(data_to_json(found))
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    found = services.attempt_data.of_attempt(who, AttemptId(attempt_id), stores_alone=stores, is_apart=is_apart)
+    return _secret(Json(data_to_json(found)))
 
 
-@router.get("/packages")
-def packages(services: Use, attempt_id: str) -> Response:
-    """With passwords, for a build that goes on."""
-    found = services.attempt_packages.of_attempt(AttemptId(attempt_id))
-    told = {"registries": found.registries, "addresses": found.addresses}
-    answer = Json({"settings": settings_to_json(found.settings), **told})
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+@routes.get("/packages", BuildProvisions)
+def packages(services: Use, who: Who, attempt_id: str) -> Response:
+    """Where the packages of an environment come from, with passwords, for a build that goes on."""
+    return _secret(Json(services.attempt_packages.of_attempt(who, AttemptId(attempt_id))))
 
 
-@router.post("/outputs")
-def outputs(services: Use, attempt_id: str, body: JsonBody) -> Response:
-    saved = services.outputs.complete(
-        AttemptId(attempt_id),
-        text(body, "name"),
-        files=whole_number(body, "files"),
-        registers=flag(body, "registers", default=True),
-    )
+@routes.post("/outputs", AssetAnswer)
+def outputs(services: Use, who: Who, attempt_id: str, body: OutputBody) -> Response:
+    """An output is whole on its datastore: save it as a dataset."""
+    saved = services.outputs.complete(who, AttemptId(attempt_id), body.name, files=body.files, registers=body.registers)
     return Json(shown_asset(saved))
+
+
+@routes.get("/environment", EnvironmentAnswer)
+def get_environment(services: Use, who: Who, attempt_id: str, key: str = "") -> Response:
+    """The lock and the compiled wheels of an environment that another node has made before."""
+    kept = services.environments.get(who, AttemptId(attempt_id), key)
+    wheels = [(wheel.key, wheel.file_name, wheel.sha256) for wheel in kept.wheels]
+    return Json(EnvironmentAnswer(key, kept.python, kept.lock, wheels))
+
+
+@routes.post("/environment", None)
+def put_environment(services: Use, who: Who, attempt_id: str, body: EnvironmentBody) -> Response:
+    """Keep what this node has made, for the next that needs it."""
+    made = KeptEnvironment(body.python, body.lock, tuple(body.wheels))
+    services.environments.put(who, AttemptId(attempt_id), body.key, made)
+    return Nothing()
+
+
+def _secret(answer: Response) -> Response:
+    answer.headers["Cache-Control"] = "no-store"
+    return answer

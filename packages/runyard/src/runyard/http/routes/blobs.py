@@ -1,62 +1,96 @@
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from runyard.errors import Unauthorized
 from runyard.http.answers import Json, Nothing, file_answer
-from runyard.http.auth import living, same_machine
-from runyard.http.bodies import BodyPieces, JsonBody, take_in
+from runyard.http.auth import same_machine
+from runyard.http.bodies import BodyPieces, take_in
 from runyard.http.context import Use, Who
-from runyard.http.fields import as_rows, names
+from runyard.http.models import Body, Row, as_rows
 from runyard.http.packs import unpacked
+from runyard.http.routing import OCTETS, Media, Routes
 from runyard.http.zips import zipped
-from runyard.model.names import check_sha256
-from runyard.services.tokens import Role
 
-router = APIRouter(dependencies=[Depends(living)])
-
-
-@router.post("/blobs/missing")
-def missing(services: Use, body: JsonBody) -> Response:
-    return Json({"missing": services.blobs.missing(names(body, "sha256"))})
+routes = Routes()
+_PACK = Media(OCTETS.type, "Blobs one after another: `SHA256 SP SIZE LF`, then the bytes.")
 
 
-@router.post("/blobs/pack")
-async def put_pack(services: Use, request: Request, pieces: BodyPieces) -> Response:
-    await take_in(request, lambda: services.blobs.put_many(unpacked(pieces)))
+class Names(Body):
+    sha256: list[str] = Field(examples=[["0" * 64]])
+
+
+class Paths(Body):
+    paths: list[str] = Field(examples=[["/home/ada/train.csv"]])
+
+
+@dataclass(frozen=True)
+class MissingBlobs:
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class StoredBlob:
+    size: int
+
+
+@dataclass(frozen=True)
+class AdoptedBlobs:
+    entries: list[tuple[str, int]]
+    """(sha256, size) in the order of the paths."""
+
+
+@dataclass(frozen=True)
+class SnapshotAnswer:
+    id: str
+    entries: list[Row]
+    """Each [path, sha256, size, mode]."""
+
+
+@routes.post("/blobs/missing", MissingBlobs)
+def missing(services: Use, who: Who, body: Names) -> Response:
+    """Which of these blobs the caller has to send."""
+    return Json(MissingBlobs(services.blobs.missing(who, body.sha256)))
+
+
+@routes.post("/blobs/pack", None, takes=_PACK)
+async def put_pack(services: Use, who: Who, request: Request, pieces: BodyPieces) -> Response:
+    """Store many small blobs."""
+    await take_in(request, lambda: services.blobs.put_many(who, unpacked(pieces)))
     return Nothing()
 
 
-@router.post("/blobs/adopt", dependencies=[Depends(same_machine)])
-def adopt(services: Use, who: Who, body: JsonBody) -> Response:
-    if who.role is Role.NODE:
-        raise Unauthorized("A node's token hands over the files of its run, and nothing else.")
-    return Json({"entries": services.blobs.adopt(names(body, "paths"), attempt_id=who.attempt_id)})
+@routes.post("/blobs/adopt", AdoptedBlobs, dependencies=[Depends(same_machine)])
+def adopt(services: Use, who: Who, body: Paths) -> Response:
+    """Store files of the service's machine."""
+    return Json(AdoptedBlobs(services.blobs.adopt(who, body.paths)))
 
 
-@router.put("/blobs/{sha256}")
-async def put_blob(services: Use, request: Request, sha256: str, pieces: BodyPieces) -> Response:
-    return Json({"size": await take_in(request, lambda: services.blobs.put(sha256, pieces))})
+@routes.put("/blobs/{sha256}", StoredBlob, takes=OCTETS)
+async def put_blob(services: Use, who: Who, request: Request, sha256: str, pieces: BodyPieces) -> Response:
+    """Store a blob under its hash."""
+    return Json(StoredBlob(await take_in(request, lambda: services.blobs.put(who, sha256, pieces))))
 
 
-@router.get("/blobs/{sha256}")
-def get_blob(services: Use, sha256: str) -> Response:
-    services.callers_blobs.require_readable(check_sha256(sha256))
-    return file_answer(services.blobs.open(sha256))
+@routes.get("/blobs/{sha256}", OCTETS)
+def get_blob(services: Use, who: Who, sha256: str) -> Response:
+    """The bytes of a blob."""
+    return file_answer(services.blobs.open(who, sha256))
 
 
-@router.get("/snapshots/{snapshot_id}")
-def get_snapshot(services: Use, snapshot_id: str) -> Response:
-    services.callers_blobs.require_snapshot(snapshot_id)
-    snapshot = services.snapshots.get(snapshot_id)
-    return Json({"id": snapshot.id, "entries": as_rows(snapshot.entries)})
+@routes.get("/snapshots/{snapshot_id}", SnapshotAnswer)
+def get_snapshot(services: Use, who: Who, snapshot_id: str) -> Response:
+    """The files of a snapshot."""
+    snapshot = services.snapshots.get(who, snapshot_id)
+    return Json(SnapshotAnswer(snapshot.id, as_rows(snapshot.entries)))
 
 
-@router.get("/snapshots/{snapshot_id}/zip")
-def get_snapshot_zip(services: Use, snapshot_id: str) -> Response:
-    services.callers_blobs.require_snapshot(snapshot_id)
-    snapshot = services.snapshots.get(snapshot_id)
+@routes.get("/snapshots/{snapshot_id}/zip", Media("application/zip", "The files of a snapshot."))
+def get_snapshot_zip(services: Use, who: Who, snapshot_id: str) -> Response:
+    """The files of a snapshot with their content."""
+    snapshot = services.snapshots.get(who, snapshot_id)
     services.blobs.require_sound(snapshot.entries)
 
     def opened() -> Iterator[bytes]:

@@ -1,57 +1,74 @@
-from fastapi import APIRouter, Depends
+from typing import Any
+
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from runyard.core.definitions.environment import EnvironmentDefinition
+from runyard.core.definitions.fields import Fields
+from runyard.core.definitions.run import submitter_of
 from runyard.http.answers import Bytes, Json
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
-from runyard.http.fields import entries, flag, mapping
+from runyard.http.context import Use, Who
+from runyard.http.models import Body, Entry
 from runyard.http.numbers import Whole
+from runyard.http.routing import Media, Routes
 from runyard.http.stream import wait_for_change
 from runyard.model.runs import RunId
-from runyard.services.builds import NewBuild, build_record
+from runyard.runs.kinds.build import BuildRecord, NewBuild, build_record
 
 LONGEST_WAIT_SECONDS = 60.0
 ANSWER_WITHIN_SECONDS = 1.0
 """How long a build that may be in the cache is waited for, so that it has succeeded at once."""
 
-router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}")
+LOG = Media("application/octet-stream", "The log from `offset` on; empty before there is one.")
 
 
-@router.post("/builds")
-async def create_build(services: Use, workspace: str, body: JsonBody) -> Response:
+class BuildBody(Body):
+    environment: dict[str, Any] | None = Field(None, examples=[{"name": "train", "python": {}}])
+    files: list[Entry] | None = None
+    """Of its build context, whose blobs are sent before."""
+    submitter: dict[str, Any] | None = None
+    force: bool = False
+
+
+@routes.post("/builds", BuildRecord)
+async def create_build(services: Use, who: Who, workspace: str, body: BuildBody) -> Response:
+    """Build an environment without running anything in it."""
     new = NewBuild(
-        environment=mapping(body, "environment"),
-        files=entries(body, "files") if body.get("files") is not None else (),
-        submitter=mapping(body, "submitter"),
-        force=flag(body, "force"),
+        environment=EnvironmentDefinition.parse(body.environment or {}),
+        files=body.files or (),
+        submitter=submitter_of(Fields(body.submitter or {}, "submitter")),
+        force=body.force,
     )
-    begun = await run_in_threadpool(services.builds.create, workspace, new)
-    seen = await wait_for_change(services, begun.id, begun.version, ANSWER_WITHIN_SECONDS)
-    return Json(build_record(seen))
+    begun = await run_in_threadpool(services.builds.create, who, workspace, new)
+    return Json(build_record(await wait_for_change(services, who, begun.id, begun.version, ANSWER_WITHIN_SECONDS)))
 
 
-@router.get("/builds/{build_id}")
-def get_build(services: Use, workspace: str, build_id: str) -> Response:
-    return Json(build_record(services.builds.get(workspace, build_id)))
+@routes.get("/builds/{build_id}", BuildRecord)
+def get_build(services: Use, who: Who, workspace: str, build_id: str) -> Response:
+    """One build."""
+    return Json(build_record(services.builds.get(who, workspace, build_id)))
 
 
-@router.get("/builds/{build_id}/wait")
+@routes.get("/builds/{build_id}/wait", BuildRecord)
 async def wait_for_build(
-    services: Use, workspace: str, build_id: str, version: Whole = 0, timeout: float = 30.0
+    services: Use, who: Who, workspace: str, build_id: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
-    await run_in_threadpool(services.builds.get, workspace, build_id)
+    """The build, once its version is above the given one or the time is over."""
+    await run_in_threadpool(services.builds.get, who, workspace, build_id)
     seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    return Json(build_record(await wait_for_change(services, RunId(build_id), version, seconds)))
+    return Json(build_record(await wait_for_change(services, who, RunId(build_id), version, seconds)))
 
 
-@router.get("/builds/{build_id}/log")
-def get_build_log(services: Use, workspace: str, build_id: str, offset: Whole = 0) -> Response:
-    return Bytes(services.builds.log(workspace, build_id, offset))
+@routes.get("/builds/{build_id}/log", LOG)
+def get_build_log(services: Use, who: Who, workspace: str, build_id: str, offset: Whole = 0) -> Response:
+    """What the build has written."""
+    return Bytes(services.builds.log(who, workspace, build_id, offset))
 
 
-@router.get("/environments/{name}/image")
-def get_image(services: Use, workspace: str, name: str, version: Whole | None = None) -> Response:
-    services.assets.get(workspace, "environments", name, version)
-    return Json(services.built_environments.image(workspace, name, version))
+@routes.get("/environments/{name}/image", dict[str, Any])
+def get_image(services: Use, who: Who, workspace: str, name: str, version: Whole | None = None) -> Response:
+    """What an environment was built to."""
+    services.assets.get(who, workspace, "environments", name, version)
+    return Json(services.built_environments.image(who, workspace, name, version))

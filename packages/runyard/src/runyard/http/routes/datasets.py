@@ -1,100 +1,138 @@
 import json
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Request
+from pydantic import Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from runyard.core.principal import Role
 from runyard.errors import InvalidArgument
-from runyard.errors import Json as JsonObject
 from runyard.http.answers import Json, file_answer
-from runyard.http.auth import is_from_outside, workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Services, Use, Who
-from runyard.http.fields import flag, mapping, strings, text, whole_number
+from runyard.http.auth import is_from_outside
+from runyard.http.context import Use, Who
+from runyard.http.data_records import DataWire
+from runyard.http.models import MOST, Body, Object, Texts
 from runyard.http.paths import PATH
-from runyard.http.records import shown_asset
-from runyard.http.routes.assets import noted
-from runyard.model.assets import Asset
+from runyard.http.records import AssetAnswer, shown_asset
+from runyard.http.routing import OCTETS, Routes
 from runyard.planning.data_json import data_to_json
 from runyard.planning.data_steps import FoundFile
 from runyard.services.data.datasets import NewDataset
-from runyard.services.tokens import Caller, Role
+from runyard.services.data.lineage import ModelShown, RunShown
 
 NETWORK_HEADER = "X-Runyard-Network"
-router = APIRouter(prefix="/workspaces/{workspace}/datasets", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}/datasets")
+_SOURCES = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "pets/*.jpg"}]}
 
 
-@router.post("")
-def save(services: Use, workspace: str, body: JsonBody) -> Response:
-    return Json(shown_asset(services.datasets.save(workspace, new_dataset(body))))
+class DatasetBody(Body):
+    name: str | None = Field(None, examples=["pets"])
+    """Left out for one that is only saved."""
+    body: Object = Field({}, examples=[_SOURCES])
+    tags: Texts = Field({})
+    is_validated: bool = Field(True, alias="validate")
+    """Whether its files are looked at, and what is there now is pinned."""
+    create_new_version: bool = False
+    variables: Texts = Field({})
+    """Proxies and certificates of the client."""
 
 
-@router.post("/resolve")
-def resolve(services: Use, who: Who, workspace: str, body: JsonBody) -> Response:
-    variables = strings(body, "variables")
-    if body.get("id") is None:
-        most = whole_number(body, "limit", least=1) if body.get("limit") is not None else None
-        resolved, changes = services.datasets.resolve(workspace, mapping(body, "body"), variables, most), []
+class Question(Body):
+    id: str | None = None
+    """Of a saved dataset; without it `body` is looked at."""
+    body: Object = Field({}, examples=[_SOURCES])
+    variables: Texts = Field({})
+    limit: Annotated[int, Field(ge=1, le=MOST)] | None = None
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    path: str
+    store: str
+    key: str
+    size: int | None
+    etag: str
+    modified_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ResolvedFiles:
+    files: list[DatasetFile]
+    is_one_file: bool
+    changes: list[str]
+    """What is other than when the version was made, in words."""
+
+
+@dataclass(frozen=True)
+class DatasetLineage:
+    runs: Sequence[RunShown]
+    models: Sequence[ModelShown]
+
+
+@routes.post("", AssetAnswer)
+def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response:
+    """Save a dataset, under a name or without one. The same definition of the same data again is no new version."""
+    new = NewDataset(
+        name=body.name or "",
+        body=body.body,
+        tags=body.tags,
+        validate=body.is_validated,
+        create_new_version=body.create_new_version,
+        variables=body.variables,
+    )
+    return Json(shown_asset(services.datasets.save(who, workspace, new)))
+
+
+@routes.post("/resolve", ResolvedFiles)
+def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response:
+    """The files of a saved dataset, or those that a definition means."""
+    if body.id is None:
+        resolved = services.datasets.resolve(who, workspace, body.body, body.variables, body.limit)
+        changes: Sequence[str] = ()
     else:
-        seen = services.datasets.look_now(found(services, who, workspace, text(body, "id")), variables)
-        resolved, changes = seen.resolved, list(seen.changes)
-    files = [_shown_file(file) for file in resolved.files]
-    return Json({"files": files, "is_one_file": resolved.is_one_file, "changes": changes})
+        dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, body.id))
+        seen = services.datasets.look_now(dataset, body.variables)
+        resolved, changes = seen.resolved, seen.changes
+    return Json(ResolvedFiles([_shown(file) for file in resolved.files], resolved.is_one_file, list(changes)))
 
 
-@router.get(f"/by-id/{{dataset_id}}/files/{PATH}")
+@routes.get(f"/by-id/{{dataset_id}}/files/{PATH}", OCTETS)
 def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, path: str) -> Response:
-    content = services.datasets.open(workspace, dataset_id, path, _network(request))
+    """One file of a saved dataset."""
+    content = services.datasets.open(who, workspace, dataset_id, path, _network(request))
     if who.role is Role.RUN:
-        found(services, who, workspace, dataset_id)
+        services.lineage.looked_up(who, services.datasets.get(who, workspace, dataset_id))
     return file_answer(content, path, range=request.headers.get("range"))
 
 
-@router.get("/by-id/{dataset_id}/access")
+@routes.get("/by-id/{dataset_id}/access", DataWire)
 def access(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, apart: bool = False) -> Response:
-    dataset = found(services, who, workspace, dataset_id)
+    """How to reach the files of a saved dataset. `apart`: from where the service's disk is not seen."""
+    dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, dataset_id))
     is_apart = apart or is_from_outside(request)
     answer = Json(data_to_json(services.attempt_data.of_dataset(dataset, is_apart=is_apart)))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-@router.get("/by-id/{dataset_id}/lineage")
-def lineage(services: Use, workspace: str, dataset_id: str) -> Response:
-    runs, models = services.lineage.of_dataset(services.datasets.get(workspace, dataset_id))
-    return Json({"runs": runs, "models": models})
+@routes.get("/by-id/{dataset_id}/lineage", DatasetLineage)
+def lineage(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
+    """The runs that read or wrote a dataset, and the models that came of it."""
+    return Json(DatasetLineage(*services.lineage.of_dataset(services.datasets.get(who, workspace, dataset_id))))
 
 
 def _network(request: Request) -> dict[str, str]:
     """Proxies and certificates of the client."""
     try:
         given = json.loads(request.headers.get(NETWORK_HEADER, "{}"))
-    except (ValueError, RecursionError):
+        return TypeAdapter(Texts).validate_python(given)
+    except (ValueError, RecursionError, ValidationError):
         raise InvalidArgument(f"{NETWORK_HEADER} must be an object of strings, in JSON.") from None
-    return strings({NETWORK_HEADER: given}, NETWORK_HEADER)
 
 
-def new_dataset(body: JsonObject) -> NewDataset:
-    return NewDataset(
-        name=text(body, "name", ""),
-        body=mapping(body, "body"),
-        tags=strings(body, "tags"),
-        validate=flag(body, "validate", default=True),
-        create_new_version=flag(body, "create_new_version"),
-        variables=strings(body, "variables"),
-    )
-
-
-def found(services: Services, who: Caller, workspace: str, dataset_id: str) -> Asset:
-    return noted(services, who, services.datasets.get(workspace, dataset_id))
-
-
-def _shown_file(file: FoundFile) -> dict[str, Any]:
-    return {
-        "path": file.source.path,
-        "store": file.source.store,
-        "key": file.source.key,
-        "size": file.source.size,
-        "etag": file.source.etag,
-        "modified_at": file.stored.modified_at,
-    }
+def _shown(file: FoundFile) -> DatasetFile:
+    source = file.source
+    return DatasetFile(source.path, source.store, source.key, source.size, source.etag, file.stored.modified_at)

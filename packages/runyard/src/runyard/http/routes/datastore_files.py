@@ -1,61 +1,87 @@
 """The files of datastores: for clients elsewhere, and for nodes that share no disk with the service."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Request
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response, StreamingResponse
 
-from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing, file_answer, head_answer, to_json
-from runyard.http.auth import datastore_access, many_files_access
-from runyard.http.bodies import BodyPieces, JsonBody, take_in
-from runyard.http.context import Services, Use, Who
+from runyard.http.bodies import BodyPieces, take_in
+from runyard.http.context import Use, Who
+from runyard.http.models import Body, Count, as_tuple
 from runyard.http.packs import packed, unpacked_files
 from runyard.http.paths import PATH
+from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.data import StoredFile
-from runyard.services.tokens import Caller
 
-PREFIX = "/workspaces/{workspace}/datastores/{name}"
-router = APIRouter(prefix=PREFIX, dependencies=[Depends(datastore_access)])
-many = APIRouter(prefix=PREFIX, dependencies=[Depends(many_files_access)])
+routes = Routes("/workspaces/{workspace}/datastores/{name}")
 LINES_AT_ONCE = 500
 MOST_AT_ONCE = 4096
 PIECE_BYTES = 1024 * 1024
+_FOUND = Media(OCTETS.type, "Files one after another: `NUMBER SP SIZE LF`, then the bytes.")
+_PACK = Media(OCTETS.type, "Files one after another: `PATH SP SIZE LF`, the path percent-encoded, then the bytes.")
+Asked = Annotated[tuple[str, Count, str], BeforeValidator(as_tuple)]
 
 
-@router.get("/files")
+class WantedFiles(Body):
+    files: list[Asked] = Field(max_length=MOST_AT_ONCE, examples=[[["pets/cat.jpg", 1024, ""]]])
+    """Each [path, size, etag]."""
+
+
+@dataclass(frozen=True)
+class FileAnswer:
+    path: str
+    size: int | None
+    etag: str
+    modified_at: datetime | None
+
+
+@dataclass(frozen=True)
+class FileList:
+    files: list[FileAnswer]
+
+
+@routes.get("/files", FileList)
 def list_files(services: Use, who: Who, workspace: str, name: str, prefix: str = "", lines: bool = False) -> Response:
-    """With `lines` as they are found, each in a line of its own."""
+    """The files whose paths begin with `prefix`. With `lines` as they are found, each in a line of its own."""
     if not lines:
-        files = _visible(services, who, workspace, name, iter(services.store_files.list(workspace, name, prefix)))
-        return Json({"files": [_shown(file) for file in files]})
-    found = _visible(services, who, workspace, name, services.store_files.walk(workspace, name, prefix))
+        return Json(FileList([_shown(file) for file in services.store_files.list(who, workspace, name, prefix)]))
+    found = services.store_files.walk(who, workspace, name, prefix)
     first = next(found, None)  # what cannot be listed at all is told before the answer begins
     return StreamingResponse(_lines(first, found), media_type="application/x-ndjson")
 
 
-@router.get(f"/stat/{PATH}")
-def stat_file(services: Use, workspace: str, name: str, path: str) -> Response:
-    return Json(_shown(services.store_files.stat(workspace, name, path)))
+@routes.get(f"/stat/{PATH}", FileAnswer)
+def stat_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
+    """What the store tells of a file."""
+    return Json(_shown(services.store_files.stat(who, workspace, name, path)))
 
 
-@router.head(f"/files/{PATH}")
-def head_file(services: Use, workspace: str, name: str, path: str) -> Response:
-    file = services.store_files.stat(workspace, name, path)
+@routes.head(f"/files/{PATH}", OCTETS)
+def head_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
+    """The size and mark of a file."""
+    file = services.store_files.stat(who, workspace, name, path)
     return head_answer(file.size, file.etag)
 
 
-@router.get(f"/files/{PATH}")
-def get_file(services: Use, request: Request, workspace: str, name: str, path: str, etag: str = "") -> Response:
-    content = services.store_files.open(workspace, name, path, etag)
+@routes.get(f"/files/{PATH}", OCTETS)
+def get_file(
+    services: Use, who: Who, request: Request, workspace: str, name: str, path: str, etag: str = ""
+) -> Response:
+    """The bytes of a file, or a range of them; with `etag` of no other file than that."""
+    content = services.store_files.open(who, workspace, name, path, etag)
     return file_answer(content, path, range=request.headers.get("range"))
 
 
-@router.put(f"/files/{PATH}")
+@routes.put(f"/files/{PATH}", FileAnswer, takes=OCTETS)
 async def put_file(
     services: Use,
+    who: Who,
     request: Request,
     workspace: str,
     name: str,
@@ -63,28 +89,27 @@ async def put_file(
     pieces: BodyPieces,
     overwrite: bool = False,
 ) -> Response:
+    """Store a file. It appears whole or not at all."""
     put = services.store_files.put
-    return Json(_shown(await take_in(request, lambda: put(workspace, name, path, pieces, overwrite=overwrite))))
+    return Json(_shown(await take_in(request, lambda: put(who, workspace, name, path, pieces, overwrite=overwrite))))
 
 
-@router.delete(f"/files/{PATH}")
-def delete_file(services: Use, workspace: str, name: str, path: str) -> Response:
-    services.store_files.delete(workspace, name, path)
+@routes.delete(f"/files/{PATH}")
+def delete_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
+    """Delete a file; quiet where there is none."""
+    services.store_files.delete(who, workspace, name, path)
     return Nothing()
 
 
-@many.post("/read-many")
-def read_many(services: Use, who: Who, workspace: str, name: str, body: JsonBody) -> Response:
+@routes.post("/read-many", _FOUND)
+def read_many(services: Use, who: Who, workspace: str, name: str, body: WantedFiles) -> Response:
     """Whole files that are as they are asked for; others are left out."""
-    wanted = _asked(body.get("files"))
-    for path, _, _ in wanted:
-        _require(services, who, workspace, name, path, writes=False)
-    found = services.store_files.read_many(workspace, name, wanted)
+    found = services.store_files.read_many(who, workspace, name, body.files)
     pieces = _gathered(packed(number, content) for number, content in found)
-    return StreamingResponse(pieces, media_type="application/octet-stream")
+    return StreamingResponse(pieces, media_type=OCTETS.type)
 
 
-@many.post("/write-many")
+@routes.post("/write-many", FileList, takes=_PACK)
 async def write_many(
     services: Use,
     who: Who,
@@ -94,38 +119,10 @@ async def write_many(
     pieces: BodyPieces,
     overwrite: bool = False,
 ) -> Response:
-    def files() -> Iterator[tuple[str, bytes]]:
-        for path, content in unpacked_files(pieces):
-            _require(services, who, workspace, name, path, writes=True)
-            yield path, content
-
-    put = services.store_files.put_many
-    stored = await take_in(request, lambda: put(workspace, name, files(), overwrite=overwrite))
-    return Json({"files": [_shown(file) for file in stored]})
-
-
-def _require(services: Services, who: Caller, workspace: str, name: str, path: str, *, writes: bool) -> None:
-    if who.attempt_id is not None and who.run_id is not None:
-        services.node_reach.require(who.run_id, workspace, name, path, writes=writes)
-
-
-def _asked(given: Any) -> list[tuple[str, int, str]]:
-    if not isinstance(given, list) or len(given) > MOST_AT_ONCE:
-        raise InvalidArgument(f"files must be a list of at most {MOST_AT_ONCE} [path, size, etag].")
-    try:
-        return [(str(path), int(size), str(etag)) for path, size, etag in given]
-    except (TypeError, ValueError):
-        raise InvalidArgument("files must be a list of [path, size, etag].") from None
-
-
-def _visible(
-    services: Services, who: Caller, workspace: str, name: str, files: Iterator[StoredFile]
-) -> Iterator[StoredFile]:
-    """A listing goes by the beginning of paths, which may be that of others' files too."""
-    if who.attempt_id is None or who.run_id is None:
-        return files
-    run_id, allows = who.run_id, services.node_reach.allows
-    return (file for file in files if allows(run_id, workspace, name, file.path))
+    """Store small files together."""
+    put, files = services.store_files.put_many, unpacked_files(pieces)
+    stored = await take_in(request, lambda: put(who, workspace, name, files, overwrite=overwrite))
+    return Json(FileList([_shown(file) for file in stored]))
 
 
 def _lines(first: StoredFile | None, rest: Iterator[StoredFile]) -> Iterator[bytes]:
@@ -147,5 +144,5 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(waiting)
 
 
-def _shown(file: StoredFile) -> dict[str, Any]:
-    return {"path": file.path, "size": file.size, "etag": file.etag, "modified_at": file.modified_at}
+def _shown(file: StoredFile) -> FileAnswer:
+    return FileAnswer(file.path, file.size, file.etag, file.modified_at)

@@ -1,42 +1,67 @@
-from fastapi import APIRouter, Depends
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Depends
+from pydantic import Field
 from starlette.responses import Response
 
 from runyard.http.answers import Json
-from runyard.http.auth import owner_only, same_machine, workspace_access
-from runyard.http.bodies import JsonBody
+from runyard.http.auth import same_machine
 from runyard.http.context import Use, Who
-from runyard.http.fields import flag, mapping, pairs, text
-from runyard.http.records import shown_asset
+from runyard.http.models import Body, Object, Pair
+from runyard.http.records import AssetAnswer, shown_asset
+from runyard.http.routing import Routes
 from runyard.services.data.datastores import NewDatastore
-from runyard.services.tokens import Role
 
-router = APIRouter(prefix="/workspaces/{workspace}/datastores", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}/datastores")
 
 
-@router.post("")
-def register(services: Use, who: Who, workspace: str, body: JsonBody) -> Response:
+class DatastoreBody(Body):
+    name: str = Field(examples=["pictures"])
+    kind: str = Field(examples=["folder"])
+    settings: Object = Field({}, examples=[{"folder": "/data/pictures"}])
+    credentials: Object = Field({})
+    overwrite: bool = False
+    create_if_not_exists: bool = False
+    skip_validation: bool = False
+
+
+class Adoption(Body):
+    items: list[Pair] = Field(examples=[[["/data/cat.jpg", "pets/cat.jpg"]]])
+    """Each [source, target]: an absolute path of the service's machine, and the path on the datastore."""
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Adopted:
+    written: Sequence[str]
+    skipped: Sequence[str]
+
+
+@routes.post("", AssetAnswer)
+def register(services: Use, who: Who, workspace: str, body: DatastoreBody) -> Response:
+    """Register a place for data, once it answers."""
     new = NewDatastore(
-        name=text(body, "name"),
-        kind=text(body, "kind"),
-        settings=mapping(body, "settings"),
-        credentials=mapping(body, "credentials"),
-        overwrite=flag(body, "overwrite"),
-        create_if_not_exists=flag(body, "create_if_not_exists"),
-        skip_validation=flag(body, "skip_validation"),
+        name=body.name,
+        kind=body.kind,
+        settings=body.settings,
+        credentials=body.credentials,
+        overwrite=body.overwrite,
+        create_if_not_exists=body.create_if_not_exists,
+        skip_validation=body.skip_validation,
     )
-    return Json(shown_asset(services.datastores.register(workspace, new, by_owner=who.role is Role.OWNER)))
+    return Json(shown_asset(services.datastores.register(who, workspace, new)))
 
 
-@router.get("/{name}/credentials", dependencies=[Depends(owner_only)])
-def credentials(services: Use, workspace: str, name: str) -> Response:
-    answer = Json(services.datastores.credentials(workspace, name))
+@routes.get("/{name}/credentials", dict[str, str])
+def credentials(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """The credentials of a datastore as they were given."""
+    answer = Json(services.datastores.credentials(who, workspace, name))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-@router.post("/{name}/adopt", dependencies=[Depends(same_machine)])
-def adopt(services: Use, who: Who, workspace: str, name: str, body: JsonBody) -> Response:
-    written, skipped = services.store_files.adopt(
-        workspace, name, pairs(body, "items"), overwrite=flag(body, "overwrite"), attempt_id=who.attempt_id
-    )
-    return Json({"written": written, "skipped": skipped})
+@routes.post("/{name}/adopt", Adopted, dependencies=[Depends(same_machine)])
+def adopt(services: Use, who: Who, workspace: str, name: str, body: Adoption) -> Response:
+    """Copy files of the service's machine to a datastore."""
+    return Json(Adopted(*services.store_files.adopt(who, workspace, name, body.items, overwrite=body.overwrite)))

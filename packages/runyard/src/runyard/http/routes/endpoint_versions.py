@@ -1,39 +1,48 @@
-from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
+from runyard.http.context import Use, Who
 from runyard.http.numbers import Counting, Whole
-from runyard.http.routes.web_services import LARGEST_LOG_PIECE, changes_in, log_piece, new_service
-
-router = APIRouter(
-    prefix="/workspaces/{workspace}/services/{endpoint}/versions", dependencies=[Depends(workspace_access)]
+from runyard.http.routes.web_services import (
+    LARGEST_LOG_PIECE,
+    LOG,
+    ChangedService,
+    NewVersion,
+    changes_in,
+    log_piece,
+    new_service,
 )
+from runyard.http.routing import Routes
+from runyard.services.web_services.shown import EndpointRecord
+
+routes = Routes("/workspaces/{workspace}/services/{endpoint}/versions")
 
 
-@router.post("")
-def create(services: Use, workspace: str, endpoint: str, body: JsonBody) -> Response:
-    changed = services.endpoints.add_version(workspace, endpoint, new_service(body, "AKS"))
-    return Json(services.service_records.whole(changed))
+@routes.post("", EndpointRecord)
+def create(services: Use, who: Who, workspace: str, endpoint: str, body: NewVersion) -> Response:
+    """Add a version to an endpoint. `config` also takes traffic_percentile, is_default and is_control_version_type."""
+    changed = services.endpoints.add_version(who, workspace, endpoint, new_service(body, type="AKS"))
+    return Json(services.service_records.whole(who, changed))
 
 
-@router.patch("/{version}")
-def change(services: Use, workspace: str, endpoint: str, version: str, body: JsonBody) -> Response:
-    changed = services.endpoints.change_version(workspace, endpoint, version, changes_in(body))
-    return Json(services.service_records.whole(changed))
+@routes.patch("/{version}", EndpointRecord)
+def change(services: Use, who: Who, workspace: str, endpoint: str, version: str, body: ChangedService) -> Response:
+    """Change a version, or which part of the requests it gets."""
+    changed = services.endpoints.change_version(who, workspace, endpoint, version, changes_in(body))
+    return Json(services.service_records.whole(who, changed))
 
 
-@router.delete("/{version}")
-def delete(services: Use, workspace: str, endpoint: str, version: str) -> Response:
-    services.endpoints.remove_version(workspace, endpoint, version)
+@routes.delete("/{version}")
+def delete(services: Use, who: Who, workspace: str, endpoint: str, version: str) -> Response:
+    """Remove a version. 409 for the default version."""
+    services.endpoints.remove_version(who, workspace, endpoint, version)
     return Nothing()
 
 
-@router.get("/{version}/logs")
+@routes.get("/{version}/logs", LOG)
 def logs(
     services: Use,
+    who: Who,
     workspace: str,
     endpoint: str,
     version: str,
@@ -41,4 +50,6 @@ def logs(
     limit: Counting = LARGEST_LOG_PIECE,
     lines: Counting | None = None,
 ) -> Response:
-    return log_piece(services, services.endpoints.version(workspace, endpoint, version), offset, limit, lines)
+    """What a version wrote: bytes from an offset on, or its last lines."""
+    found = services.endpoints.version(who, workspace, endpoint, version)
+    return log_piece(services, who, found, offset, limit, lines)

@@ -1,33 +1,47 @@
 """Health and figures, for probes and Prometheus: at the root, where such programs look."""
 
-from fastapi import APIRouter, Request
+from dataclasses import dataclass
+
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from runyard.errors import Unauthorized
 from runyard.http.answers import Json
 from runyard.http.context import Use
+from runyard.http.routing import Media, Routes
 
-router = APIRouter()
+routes = Routes()
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@router.get("/healthz")
+@dataclass(frozen=True)
+class Status:
+    status: str
+
+
+@dataclass(frozen=True)
+class NotReady:
+    status: str
+    reason: str
+
+
+@routes.get("/healthz", Status, is_open=True)
 async def healthz() -> Response:
     """The process answers. Needs no token, and says nothing else."""
-    return Json({"status": "ok"})
+    return Json(Status("ok"))
 
 
-@router.get("/readyz")
+@routes.get("/readyz", Status, also={503: NotReady}, is_open=True)
 async def readyz(services: Use) -> Response:
     """Whether it can work: 503 with the reason while it cannot. Needs no token."""
     reason = await services.figures.readiness.why_not()
     if reason:
-        return Json({"status": "not ready", "reason": reason}, status_code=503)
-    return Json({"status": "ready"})
+        return Json(NotReady("not ready", reason), status_code=503)
+    return Json(Status("ready"))
 
 
-@router.get("/metrics")
+@routes.get("/metrics", Media("text/plain", "In the text format of Prometheus, 0.0.4."))
 async def metrics(request: Request, services: Use) -> Response:
     """With the owner's token, or the one that `runyard metrics token` prints."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")

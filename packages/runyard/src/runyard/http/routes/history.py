@@ -1,24 +1,61 @@
 """What a run leaves behind while it goes on: metrics, journals, logs, files."""
 
-from fastapi import APIRouter, Depends
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Depends
+from pydantic import Field
 from starlette.responses import Response
 
 from runyard.http.answers import Bytes, Json, Nothing, file_answer
-from runyard.http.auth import run_access, same_machine
-from runyard.http.bodies import JsonBody, RawBody
+from runyard.http.auth import same_machine
+from runyard.http.bodies import RawBody
 from runyard.http.context import Use, Who
-from runyard.http.fields import as_rows, entries, flag, names, text
+from runyard.http.models import Body, Entry, Row, as_rows
 from runyard.http.numbers import Counting, PageSize, Whole
 from runyard.http.paths import PATH
+from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.runs import RunId
-from runyard.services.tokens import Role
+from runyard.runs.history.files import ListedFile
 
-router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
+routes = Routes("/runs/{run_id}")
+SERIES = Media("application/octet-stream", "A JSON line that says what follows, then the values of each metric.")
+LINES = Media("application/octet-stream", "Lines of a journal, whole ones.")
+TEXT = Media("application/octet-stream", "A stretch of the log.")
 
 
-@router.get("/metrics")
+@dataclass(frozen=True)
+class Stored:
+    offset: int
+    """Up to which byte it is stored."""
+
+
+@dataclass(frozen=True)
+class FileList:
+    files: Sequence[ListedFile]
+
+
+@dataclass(frozen=True)
+class FilesTaken:
+    entries: Sequence[Row]
+    """Of each [path, sha256, size, mode]."""
+
+
+class NewFiles(Body):
+    entries: list[Entry] = Field(examples=[[["outputs/model.pt", "9f86d0...", 1024, 420]]])
+    fail_if_exists: bool = False
+
+
+class FilesHere(Body):
+    root: str = Field(examples=["/home/me/project/outputs"])
+    paths: list[str] = Field(examples=[["model.pt"]])
+    are_final: bool = False
+
+
+@routes.get("/metrics", SERIES)
 def get_metrics(
     services: Use,
+    who: Who,
     run_id: str,
     name: str | None = None,
     children: bool = False,
@@ -26,61 +63,65 @@ def get_metrics(
     after: Counting = 0,
     limit: PageSize | None = None,
 ) -> Response:
-    packed = services.metrics.packed(RunId(run_id), name, children=children, rank=rank, after=after, limit=limit)
+    """The metrics of a run: all, or a page of `limit` after the `next` of the page before."""
+    packed = services.metrics.packed(who, RunId(run_id), name, children=children, rank=rank, after=after, limit=limit)
     return Bytes(packed)
 
 
-@router.get("/journals")
-def get_journals(services: Use, run_id: str) -> Response:
-    return Json(services.journals.offsets(RunId(run_id)))
+@routes.get("/journals", dict[str, int])
+def get_journals(services: Use, who: Who, run_id: str) -> Response:
+    """Up to which byte each journal of the run is stored."""
+    return Json(services.journals.offsets(who, RunId(run_id)))
 
 
-@router.post("/journals/{journal}")
-def post_journal(services: Use, run_id: str, journal: str, body: RawBody, offset: Whole = 0) -> Response:
-    return Json({"offset": services.journals.append(RunId(run_id), journal, offset, body)})
+@routes.post("/journals/{journal}", Stored, takes=LINES)
+def post_journal(services: Use, who: Who, run_id: str, journal: str, body: RawBody, offset: Whole = 0) -> Response:
+    """Store lines of a journal. Safe to repeat; a gap is refused with the offset to go on from."""
+    return Json(Stored(services.journals.append(who, RunId(run_id), journal, offset, body)))
 
 
-@router.get("/logs")
+@routes.get("/logs", dict[str, int])
 def get_logs(services: Use, who: Who, run_id: str) -> Response:
-    if who.role is Role.NODE:
-        return Json(services.logs.delivered(RunId(run_id)))
-    return Json(services.logs.sizes(RunId(run_id)))
+    """How long each log is. A node is told how much of it the present attempt has sent."""
+    return Json(services.logs.sizes(who, RunId(run_id)))
 
 
-@router.get(f"/logs/{PATH}")
-def get_log(services: Use, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None) -> Response:
-    start, data = services.logs.read(RunId(run_id), path, offset, limit)
+@routes.get(f"/logs/{PATH}", OCTETS)
+def get_log(
+    services: Use, who: Who, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None
+) -> Response:
+    """A log from `offset` on; a negative one counts from the end. X-Runyard-Offset says where to go on."""
+    start, data = services.logs.read(who, RunId(run_id), path, offset, limit)
     return Bytes(data, headers={"X-Runyard-Offset": str(start + len(data))})
 
 
-@router.post(f"/logs/{PATH}")
-def post_log(services: Use, run_id: str, path: str, body: RawBody, offset: Whole = 0) -> Response:
-    return Json({"offset": services.logs.append(RunId(run_id), path, offset, body)})
+@routes.post(f"/logs/{PATH}", Stored, takes=TEXT)
+def post_log(services: Use, who: Who, run_id: str, path: str, body: RawBody, offset: Whole = 0) -> Response:
+    """Add to a log. Safe to repeat; a gap is refused."""
+    return Json(Stored(services.logs.append(who, RunId(run_id), path, offset, body)))
 
 
-@router.get("/files")
-def get_files(services: Use, run_id: str, prefix: str = "") -> Response:
-    return Json({"files": services.files.list(RunId(run_id), prefix)})
+@routes.get("/files", FileList)
+def get_files(services: Use, who: Who, run_id: str, prefix: str = "") -> Response:
+    """The files of a run, its logs among them, by path."""
+    return Json(FileList(services.files.list(who, RunId(run_id), prefix)))
 
 
-@router.post("/files")
-def post_files(services: Use, run_id: str, body: JsonBody) -> Response:
-    services.files.put(RunId(run_id), entries(body, "entries"), fail_if_exists=flag(body, "fail_if_exists"))
+@routes.post("/files", None)
+def post_files(services: Use, who: Who, run_id: str, body: NewFiles) -> Response:
+    """Add files to a run, or replace them. Their blobs are sent before."""
+    services.files.put(who, RunId(run_id), body.entries, fail_if_exists=body.fail_if_exists)
     return Nothing()
 
 
-@router.post("/files/adopt", dependencies=[Depends(same_machine)])
-def adopt_files(services: Use, who: Who, run_id: str, body: JsonBody) -> Response:
-    taken = services.files.adopt(
-        RunId(run_id),
-        text(body, "root"),
-        names(body, "paths"),
-        attempt_id=who.attempt_id,
-        are_final=who.role is Role.NODE and flag(body, "are_final"),
-    )
-    return Json({"entries": as_rows(taken)})
+@routes.post("/files/adopt", FilesTaken, dependencies=[Depends(same_machine)])
+def adopt_files(services: Use, who: Who, run_id: str, body: FilesHere) -> Response:
+    """Take in files that lie on the service's own disk. Answers those that were there."""
+    taken = services.files.adopt(who, RunId(run_id), body.root, body.paths, are_final=body.are_final)
+    return Json(FilesTaken(as_rows(taken)))
 
 
-@router.get(f"/files/{PATH}")
-def get_file(services: Use, run_id: str, path: str) -> Response:
-    return file_answer(services.files.open(RunId(run_id), path), path)
+@routes.get(f"/files/{PATH}", OCTETS)
+def get_file(services: Use, who: Who, run_id: str, path: str) -> Response:
+    """One file of a run."""
+    return file_answer(services.files.open(who, RunId(run_id), path), path)

@@ -1,25 +1,28 @@
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from runyard.http.answers import Json
-from runyard.http.auth import owner_only
 from runyard.http.bodies import BodyPieces, take_in
-from runyard.http.context import Use
+from runyard.http.context import Use, Who
+from runyard.http.routing import Media, Routes
 from runyard.model.runs import RunId
+from runyard.runs.transfer.importing import Imported
 
-router = APIRouter(dependencies=[Depends(owner_only)])
-
-
-@router.get("/export")
-def export(services: Use, run: Annotated[Sequence[str], Query()] = ()) -> Response:
-    pieces = services.run_exports.export([RunId(run_id) for run_id in run])
-    return StreamingResponse(pieces, media_type="application/x-tar")
+routes = Routes()
+ARCHIVE = Media("application/x-tar", "Runs with all that belongs to them.")
 
 
-@router.put("/workspaces/{workspace}/import")
-async def take(request: Request, services: Use, workspace: str, pieces: BodyPieces) -> Response:
-    return Json(asdict(await take_in(request, lambda: services.run_imports.take(workspace, pieces))))
+@routes.get("/export", ARCHIVE)
+def export(services: Use, who: Who, run: Annotated[Sequence[str], Query()] = ()) -> Response:
+    """Runs that have ended, with their children, as an archive."""
+    pieces = services.run_exports.export(who, [RunId(run_id) for run_id in run])
+    return StreamingResponse(pieces, media_type=ARCHIVE.type)
+
+
+@routes.put("/workspaces/{workspace}/import", Imported, takes=ARCHIVE)
+async def take(request: Request, services: Use, who: Who, workspace: str, pieces: BodyPieces) -> Response:
+    """Store the runs of an archive. Safe to repeat."""
+    return Json(await take_in(request, lambda: services.run_imports.take(who, workspace, pieces)))

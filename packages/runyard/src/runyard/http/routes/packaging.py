@@ -1,38 +1,107 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from runyard.errors import InvalidArgument
 from runyard.http.answers import Json
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
-from runyard.http.definitions import deployment_definition
-from runyard.http.fields import names, text
+from runyard.http.context import Use, Who
+from runyard.http.definitions import Deployment
 from runyard.http.numbers import Whole
+from runyard.http.routing import Media, Routes
 from runyard.http.waiting import newer_record
 from runyard.http.zips import zipped
 from runyard.services.model_work.profiling import NewProfile
 from runyard.services.model_work.recorded_work import Recorded
 
-router = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}")
+_MOST = 1e6
 
 
-@router.post("/packages")
-def create_package(services: Use, workspace: str, body: JsonBody) -> Response:
-    return Json(_package(services.packages.create(workspace, deployment_definition(body))))
+@dataclass(frozen=True)
+class Package:
+    id: str
+    state: str
+    """Running, Succeeded or Failed."""
+    error: Mapping[str, Any] | None
+    """`problem`, `hint` and what else is known of a failure."""
+    models: Sequence[str]
+    log: str
+    created_at: datetime
+    created_by: str
 
 
-@router.get("/packages/{package_id}")
-def get_package(services: Use, workspace: str, package_id: str) -> Response:
-    return Json(_package(services.packages.get(workspace, package_id)))
+@dataclass(frozen=True)
+class ProfileResults:
+    requests: int
+    succeeded: int
+    failed: int
+    first_failure: str
+    success_rate: float
+    """In percent."""
+    seconds: float
+    queries_per_second: float
+    latency_ms: Mapping[str, float]
+    """average, p50, p90, p95, p99, p99_9 and max; empty where no request succeeded."""
+    peak_memory_bytes: int
+    cpu_seconds: float
+    average_cpu: float
+    """In cores."""
+    peak_cpu: float
+    recommended_cpu: float
+    recommended_memory_in_gb: float
 
 
-@router.get("/packages/{package_id}/zip")
-def get_package_zip(services: Use, workspace: str, package_id: str) -> Response:
-    entries = services.packages.files(workspace, package_id)
+@dataclass(frozen=True)
+class Profile:
+    name: str
+    version: int
+    """Grows with every change."""
+    state: str
+    """Running, Succeeded or Failed."""
+    error: Mapping[str, Any] | None
+    """`problem`, `hint`, and of a model that could not be deployed `step`, `traceback` and `logs`."""
+    log: str
+    created_at: datetime
+    created_by: str
+    models: Sequence[str]
+    description: str
+    dataset_id: str
+    cpu: float | None
+    memory_in_gb: float | None
+    results: ProfileResults | None
+    """Null before its end, and where the model could not be deployed."""
+
+
+class ProfileBody(Deployment):
+    name: str = Field(examples=["digits-profile"])
+    rows: list[str] | None = Field(None, examples=[['{"data": [[1, 2]]}']])
+    """Bodies of requests."""
+    dataset_id: str | None = None
+    """Whose lines are the bodies where no rows are given."""
+    cpu: float | None = Field(None, gt=0, le=_MOST)
+    memory_in_gb: float | None = Field(None, gt=0, le=_MOST)
+    description: str | None = None
+
+
+@routes.post("/packages", Package)
+def create_package(services: Use, who: Who, workspace: str, body: Deployment) -> Response:
+    """Make models a folder that runs without Runyard. Has ended where the environment is in the cache."""
+    return Json(_package(services.packages.create(who, workspace, body.spec())))
+
+
+@routes.get("/packages/{package_id}", Package)
+def get_package(services: Use, who: Who, workspace: str, package_id: str) -> Response:
+    """One package."""
+    return Json(_package(services.packages.get(who, workspace, package_id)))
+
+
+@routes.get("/packages/{package_id}/zip", Media("application/zip", "The folder."))
+def get_package_zip(services: Use, who: Who, workspace: str, package_id: str) -> Response:
+    """The folder that was made. 409 before its end, and where it failed."""
+    entries = services.packages.files(who, workspace, package_id)
 
     def opened() -> Iterator[bytes]:
         yield from zipped(entries, services.blobs.read)
@@ -40,56 +109,85 @@ def get_package_zip(services: Use, workspace: str, package_id: str) -> Response:
     return StreamingResponse(opened(), media_type="application/zip")
 
 
-@router.post("/profiles")
-def create_profile(services: Use, workspace: str, body: JsonBody) -> Response:
+@routes.post("/profiles", Profile)
+def create_profile(services: Use, who: Who, workspace: str, body: ProfileBody) -> Response:
+    """Measure what models need to answer. Answers at once; the measurement goes on."""
     new = NewProfile(
-        name=text(body, "name"),
-        definition=deployment_definition(body),
-        rows=names(body, "rows") if body.get("rows") is not None else (),
-        dataset_id=text(body, "dataset_id", ""),
-        cpu=_number(body, "cpu"),
-        memory_in_gb=_number(body, "memory_in_gb"),
-        description=text(body, "description", ""),
+        name=body.name,
+        spec=body.spec(),
+        rows=body.rows or (),
+        dataset_id=body.dataset_id or "",
+        cpu=body.cpu,
+        memory_in_gb=body.memory_in_gb,
+        description=body.description or "",
     )
-    return Json(_profile(services.profiles.create(workspace, new)))
+    return Json(_profile(services.profiles.create(who, workspace, new)))
 
 
-@router.get("/profiles/{name}")
-def get_profile(services: Use, workspace: str, name: str) -> Response:
-    return Json(_profile(services.profiles.get(workspace, name)))
+@routes.get("/profiles/{name}", Profile)
+def get_profile(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """One profile."""
+    return Json(_profile(services.profiles.get(who, workspace, name)))
 
 
-@router.get("/profiles/{name}/wait")
+@routes.get("/profiles/{name}/wait", Profile)
 async def wait_for_profile(
-    services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
+    services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
-    def look(seconds: float) -> dict[str, Any]:
-        return _profile(services.profiles.wait(workspace, name, version, seconds))
+    """The same, once its version is above the given one, or after so many seconds (at most 60)."""
+
+    def look(seconds: float) -> Profile:
+        return _profile(services.profiles.wait(who, workspace, name, version, seconds))
 
     return Json(await newer_record(services, look, version, timeout))
 
 
-def _package(found: Recorded) -> dict[str, Any]:
-    body = found.asset.body
-    told = {field: body[field] for field in ("state", "error", "models")}
-    return {"id": found.asset.name, **told, "log": found.log, "created_at": found.asset.created_at}
+def _package(found: Recorded) -> Package:
+    asset, body = found.asset, found.asset.body
+    return Package(
+        id=asset.name,
+        state=body["state"],
+        error=body["error"],
+        models=body["models"],
+        log=found.log,
+        created_at=asset.created_at,
+        created_by=asset.created_by,
+    )
 
 
-def _profile(found: Recorded) -> dict[str, Any]:
-    asset = found.asset
-    return {
-        **asset.body,
-        "name": asset.name,
-        "version": asset.revision,
-        "created_at": asset.created_at,
-        "log": found.log,
-    }
+def _profile(found: Recorded) -> Profile:
+    asset, body = found.asset, found.asset.body
+    return Profile(
+        name=asset.name,
+        version=asset.revision,
+        state=body["state"],
+        error=body["error"],
+        log=found.log,
+        created_at=asset.created_at,
+        created_by=asset.created_by,
+        models=body["models"],
+        description=body["description"],
+        dataset_id=body["dataset_id"],
+        cpu=body["cpu"],
+        memory_in_gb=body["memory_in_gb"],
+        results=None if body["results"] is None else _results(body["results"]),
+    )
 
 
-def _number(body: dict[str, Any], name: str) -> float | None:
-    value = body.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise InvalidArgument(f"{name} must be a number above 0, got {ascii(value)[:80]}.")
-    return float(value)
+def _results(told: Mapping[str, Any]) -> ProfileResults:
+    return ProfileResults(
+        requests=told["requests"],
+        succeeded=told["succeeded"],
+        failed=told["failed"],
+        first_failure=told["first_failure"],
+        success_rate=told["success_rate"],
+        seconds=told["seconds"],
+        queries_per_second=told["queries_per_second"],
+        latency_ms=told["latency_ms"],
+        peak_memory_bytes=told["peak_memory_bytes"],
+        cpu_seconds=told["cpu_seconds"],
+        average_cpu=told["average_cpu"],
+        peak_cpu=told["peak_cpu"],
+        recommended_cpu=told["recommended_cpu"],
+        recommended_memory_in_gb=told["recommended_memory_in_gb"],
+    )

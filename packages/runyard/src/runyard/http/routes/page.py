@@ -1,15 +1,16 @@
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from starlette.responses import HTMLResponse, Response
 
+from runyard.core.principal import OWNER
 from runyard.errors import Unauthorized
 from runyard.http.answers import file_answer
 from runyard.http.context import Services, Use
 from runyard.http.page.render import headers, render
 from runyard.http.paths import PATH
+from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.runs import RunId
-from runyard.model.sweeps import SWEEP_TYPE
 
 CHILDREN_SHOWN = 100
 LINES_DRAWN = 10
@@ -26,23 +27,28 @@ async def page_access(request: Request) -> None:
     request.state.last_day = last_day
 
 
-router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(page_access)])
+routes = Routes("/runs/{run_id}", dependencies=[Depends(page_access)])
+PAGE = Media("text/html", "A page for people.")
 
 
-@router.get("")
+@routes.get("", PAGE, is_open=True)
 def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Response:
+    """The page of a run. Its key is the owner's leave to look at it."""
+
     def link_to(other: RunId) -> str:
         """Good for as long as the link that led here."""
         return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other, request.state.last_day)}"
 
-    overview = services.overviews.get(RunId(run_id))
-    is_sweep = overview.run.type == SWEEP_TYPE
-    sweep = services.sweep_views.of(overview.run.id, top=CHILDREN_SHOWN, lines=LINES_DRAWN) if is_sweep else None
+    overview = services.overviews.get(OWNER, RunId(run_id))
+    sweep = services.sweep_views.find(OWNER, overview.run, top=CHILDREN_SHOWN, lines=LINES_DRAWN)
     text = render(overview, key, sweep, link_to)
     # A metric or a path may hold what is no text.
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 
 
-@router.get(f"/files/{PATH}")
-def run_page_file(services: Use, run_id: str, path: str) -> Response:
-    return file_answer(services.files.open(RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"})
+@routes.get(f"/files/{PATH}", OCTETS, is_open=True)
+def run_page_file(services: Use, run_id: str, path: str, key: str = "") -> Response:
+    """A file of the run, by the same key."""
+    return file_answer(
+        services.files.open(OWNER, RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"}
+    )

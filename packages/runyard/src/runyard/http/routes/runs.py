@@ -1,73 +1,238 @@
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from runyard.errors import InvalidArgument, Unauthorized
+from runyard.core.definitions.run import RunDefinition
+from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import run_access, workspace_access
-from runyard.http.bodies import JsonBody
 from runyard.http.context import Use, Who
-from runyard.http.fields import entries, flag, mapping, strings, text
+from runyard.http.models import Body, ChangedTexts, Entry, Texts
 from runyard.http.numbers import Whole
 from runyard.http.ranks import Offsets, offsets_of, wanted_rank
-from runyard.http.records import RunWire, shown_asset
+from runyard.http.records import AssetAnswer, ListedRun, RunWire, WholeRun, shown_asset
+from runyard.http.routing import Media, Routes
 from runyard.http.statuses import status_of
 from runyard.http.stream import follow, wait_for_change
 from runyard.model.names import check_relative_path
 from runyard.model.runs import RunId, RunQuery
-from runyard.services.following import Follower, Follows, RankFollower
-from runyard.services.submission import Submission
-from runyard.services.tokens import Role
+from runyard.runs.history.following import Follows
+from runyard.runs.history.ranks import RanksOfRun
+from runyard.runs.runs import RunChanges, RunHistory
+from runyard.runs.submission import Submission
 
 LONGEST_WAIT_SECONDS = 60.0
 MOST_LISTED = 1000
 MOST_FILTERS = 100
 
-listing = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
-router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
+routes = Routes()
+_LISTING = "/workspaces/{workspace}"
+_ONE = "/runs/{run_id}"
+LINES = Media("application/x-ndjson", "A line for each piece of log, each status, and the end.")
 
 
 async def wire_of(request: Request) -> RunWire:
-    state = request.app.state
-    wire: RunWire = state.run_wire if request.state.caller.role is Role.OWNER else state.run_wire_without_keys
+    wire: RunWire = request.app.state.run_wire
     return wire
 
 
 Shown = Annotated[RunWire, Depends(wire_of)]
 
 
-@listing.post("/experiments/{experiment}/runs")
-def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: JsonBody) -> Response:
-    parent_id = text(body, "parent_id", "")
-    asked = Submission(
-        run_id=text(body, "run_id"),
-        definition=mapping(body, "definition"),
-        snapshot=None if body.get("snapshot") is None else entries(body, "snapshot"),
-        type=text(body, "type", "azureml.scriptrun"),
-        tags=strings(body, "tags"),
-        properties=strings(body, "properties"),
-        display_name=text(body, "display_name", ""),
-        parent_id=RunId(parent_id) if parent_id else None,
-        is_interactive=flag(body, "interactive"),
-        allow_large=flag(body, "allow_large"),
+class SubmissionBody(Body):
+    run_id: str = Field(examples=["train_1700000000_0a1b2c3d"])
+    definition: dict[str, Any] | None = Field(None, examples=[{"script": "train.py", "arguments": ["--lr", "0.1"]}])
+    snapshot: list[Entry] | None = None
+    """The files that go along, whose blobs are sent before."""
+    type: str | None = None
+    tags: Texts = Field({}, examples=[{"stage": "draft"}])
+    properties: Texts = Field({})
+    display_name: str | None = None
+    parent_id: str | None = None
+    interactive: bool = False
+    """The caller's own process is the run."""
+    allow_large: bool = False
+
+
+class RunBody(Body):
+    tags: ChangedTexts = Field({}, examples=[{"stage": "final", "draft": None}])
+    properties: ChangedTexts = Field({})
+    display_name: str | None = None
+    description: str | None = None
+    error: dict[str, Any] | None = None
+    warnings: list[str] | str | None = None
+    status: str | None = Field(None, examples=["Completed"])
+
+
+class SnapshotBody(Body):
+    snapshot: list[Entry] = Field(examples=[[["train.py", "0" * 64, 120, 420]]])
+
+
+class LinkBody(Body):
+    name: str = Field(examples=["features"])
+    dataset_id: str
+
+
+class RerunBody(Body):
+    run_id: str = Field(examples=["train_1700000001_4e5f6a7b"])
+    experiment: str | None = None
+    display_name: str | None = None
+
+
+@dataclass(frozen=True)
+class RunList:
+    runs: Sequence[ListedRun]
+    next: int | None
+    """What `before` asks the next page with; null at the end."""
+
+
+@routes.get(_ONE, WholeRun)
+def get_run(services: Use, shown: Shown, who: Who, run_id: str, metrics: bool = False) -> Response:
+    """One run, with its definition."""
+    return Json(shown.whole(who, services.runs.get(who, RunId(run_id)), metrics=metrics))
+
+
+@routes.patch(_ONE, WholeRun)
+def patch_run(services: Use, shown: Shown, who: Who, run_id: str, body: RunBody) -> Response:
+    """Tag a run, describe it, or end it."""
+    changes = RunChanges(
+        tags=body.tags,
+        properties=body.properties,
+        display_name=body.display_name,
+        description=body.description,
+        error=body.error,
+        warnings=[body.warnings] if isinstance(body.warnings, str) else body.warnings,
     )
-    if who.role is Role.NODE:
-        raise Unauthorized("A node's token cannot submit runs.")
-    return Json(shown.whole(services.submissions.submit(workspace, experiment, asked)))
+    run = services.runs.annotate(who, RunId(run_id), changes)
+    if body.status is not None:
+        run = services.runs.end(who, RunId(run_id), body.status)
+    return Json(shown.whole(who, run))
 
 
-@listing.get("/runs")
+@routes.put(f"{_ONE}/snapshot", WholeRun)
+def put_snapshot(services: Use, shown: Shown, who: Who, run_id: str, body: SnapshotBody) -> Response:
+    """Give a run its snapshot after it began."""
+    return Json(shown.whole(who, services.submissions.add_snapshot(who, RunId(run_id), body.snapshot)))
+
+
+@routes.post(f"{_ONE}/outputs", AssetAnswer)
+def link_output(services: Use, who: Who, run_id: str, body: LinkBody) -> Response:
+    """Say which dataset an output is that the script links itself."""
+    return Json(shown_asset(services.outputs.link(who, RunId(run_id), body.name, body.dataset_id)))
+
+
+@routes.post(f"{_ONE}/rerun", WholeRun)
+def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: RerunBody) -> Response:
+    """Submit a run again: the same code, definition, data and packages."""
+    made = services.reruns.rerun(
+        who,
+        RunId(run_id),
+        body.run_id,
+        experiment=body.experiment or "",
+        display_name=body.display_name or "",
+    )
+    return Json(shown.whole(who, made))
+
+
+@routes.post(f"{_ONE}/cancel", WholeRun)
+def cancel(services: Use, shown: Shown, who: Who, run_id: str) -> Response:
+    """Begin to stop a run and the runs that came from it."""
+    return Json(shown.whole(who, services.runs.cancel(who, RunId(run_id))))
+
+
+@routes.delete(_ONE)
+def delete(services: Use, who: Who, run_id: str) -> Response:
+    """Delete a run that has ended and the runs that came from it; quiet where there is none."""
+    services.runs.delete(who, RunId(run_id))
+    return Nothing()
+
+
+@routes.get(f"{_ONE}/events", RunHistory)
+def events(services: Use, who: Who, run_id: str) -> Response:
+    """What happened to a run, and how long each phase took."""
+    return Json(services.runs.history(who, services.runs.get(who, RunId(run_id))))
+
+
+@routes.get(f"{_ONE}/ranks", RanksOfRun)
+def ranks(services: Use, who: Who, run_id: str) -> Response:
+    """The processes of a run and the nodes they are on."""
+    return Json(services.ranks.of(who, RunId(run_id)))
+
+
+@routes.get(f"{_ONE}/wait", WholeRun)
+async def wait(
+    services: Use,
+    shown: Shown,
+    who: Who,
+    run_id: str,
+    version: Whole = 0,
+    timeout: float = 30.0,
+    ended: bool = False,
+) -> Response:
+    """The run, once its version is above the given one, or once it has `ended`, or the time is over."""
+    seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
+    run = await wait_for_change(services, who, RunId(run_id), None if ended else version, seconds)
+    return await run_in_threadpool(lambda: Json(shown.whole(who, run)))
+
+
+@routes.get(f"{_ONE}/stream", LINES)
+async def stream(
+    services: Use,
+    shown: Shown,
+    who: Who,
+    run_id: str,
+    log: str | None = None,
+    offset: Whole = 0,
+    tail: Whole = 0,
+    ranks: str = "",
+    offsets: Offsets = (),
+) -> Response:
+    """Follow a run: its log, or those of its ranks, until it has ended."""
+
+    def follower() -> Follows:
+        if ranks:
+            return services.followers.of_ranks(who, RunId(run_id), rank=wanted_rank(ranks), offsets=offsets_of(offsets))
+        path = check_relative_path(log, "log") if log else None
+        return services.followers.of_run(who, RunId(run_id), log=path, offset=max(0, offset), tail=max(0, tail))
+
+    lines = follow(services, shown, who, await run_in_threadpool(follower), RunId(run_id))
+    return StreamingResponse(lines, media_type=LINES.type, headers={"Cache-Control": "no-store"})
+
+
+@routes.post(f"{_LISTING}/experiments/{{experiment}}/runs", WholeRun)
+def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: SubmissionBody) -> Response:
+    """Submit a run, or begin an interactive one. A second ask with the same run_id answers with the run there is."""
+    asked = Submission(
+        run_id=body.run_id,
+        definition=RunDefinition.parse(body.definition or {}),
+        snapshot=body.snapshot,
+        type=Submission.type if body.type is None else body.type,
+        tags=body.tags,
+        properties=body.properties,
+        display_name=body.display_name or "",
+        parent_id=RunId(body.parent_id) if body.parent_id else None,
+        is_interactive=body.interactive,
+        allow_large=body.allow_large,
+    )
+    return Json(shown.whole(who, services.submissions.submit(who, workspace, experiment, asked)))
+
+
+@routes.get(f"{_LISTING}/runs", RunList)
 def list_runs(
     services: Use,
     shown: Shown,
+    who: Who,
     workspace: str,
     experiment: str | None = None,
     parent: str | None = None,
     children: bool = False,
     type: str | None = None,
+    kind: str | None = None,
+    created_by: str | None = None,
     status: Annotated[Sequence[str], Query()] = (),
     tag: Annotated[Sequence[str], Query()] = (),
     property: Annotated[Sequence[str], Query()] = (),
@@ -78,16 +243,19 @@ def list_runs(
     limit: Whole = 100,
     metrics: bool = False,
 ) -> Response:
+    """The runs of a workspace, newest first or by a metric, page by page."""
     limit = max(1, min(limit, MOST_LISTED))
     words = [word for one in status for word in one.split(",")]
     check_count(words, "status")
     found = services.runs.list(
+        who,
         RunQuery(
             workspace,
             experiment=experiment,
             parent_id=RunId(parent) if parent else None,
             include_children=children,
-            type=type,
+            type=services.kinds.type_of(kind) if kind else type,
+            created_by=created_by,
             status=[status_of(word) for word in words],
             tags=wanted_tags(tag),
             properties=wanted_tags(property),
@@ -96,104 +264,12 @@ def list_runs(
             descending=not ascending,
             before=before,
             limit=limit,
-        )
+        ),
     )
     if not found:
-        services.workspaces.get(workspace)  # NotFound where there is none
-    rows = [shown.short(run) for run in found]
-    if metrics:
-        last = shown.last_values(list(found))
-        rows = [{**row, "metrics": last[row["id"]]} for row in rows]
-    return Json({"runs": rows, "next": found[-1].sequence if len(found) == limit else None})
-
-
-@router.get("")
-def get_run(services: Use, shown: Shown, run_id: str, metrics: bool = False) -> Response:
-    return Json(shown.whole(services.runs.get(RunId(run_id)), metrics=metrics))
-
-
-@router.patch("")
-def patch_run(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Response:
-    run = services.runs.annotate(RunId(run_id), {name: value for name, value in body.items() if name != "status"})
-    if body.get("status") is not None:
-        run = services.runs.end(RunId(run_id), text(body, "status"))
-    return Json(shown.whole(run))
-
-
-@router.put("/snapshot")
-def put_snapshot(services: Use, shown: Shown, run_id: str, body: JsonBody) -> Response:
-    return Json(shown.whole(services.submissions.add_snapshot(RunId(run_id), entries(body, "snapshot"))))
-
-
-@router.post("/outputs")
-def link_output(services: Use, run_id: str, body: JsonBody) -> Response:
-    return Json(shown_asset(services.outputs.link(RunId(run_id), text(body, "name"), text(body, "dataset_id"))))
-
-
-@router.post("/rerun")
-def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: JsonBody) -> Response:
-    if who.role is Role.NODE:
-        raise Unauthorized("A node's token cannot submit runs.")
-    made = services.reruns.rerun(
-        RunId(run_id),
-        text(body, "run_id"),
-        experiment=text(body, "experiment", ""),
-        display_name=text(body, "display_name", ""),
-    )
-    return Json(shown.whole(made))
-
-
-@router.post("/cancel")
-def cancel(services: Use, shown: Shown, run_id: str) -> Response:
-    return Json(shown.whole(services.runs.cancel(RunId(run_id))))
-
-
-@router.delete("")
-def delete(services: Use, run_id: str) -> Response:
-    services.runs.delete(RunId(run_id))
-    return Nothing()
-
-
-@router.get("/events")
-def events(services: Use, run_id: str) -> Response:
-    return Json(services.runs.history(services.runs.get(RunId(run_id))))
-
-
-@router.get("/ranks")
-def ranks(services: Use, run_id: str) -> Response:
-    return Json(services.ranks.of(RunId(run_id)))
-
-
-@router.get("/wait")
-async def wait(
-    services: Use, shown: Shown, run_id: str, version: Whole = 0, timeout: float = 30.0, ended: bool = False
-) -> Response:
-    seconds = min(max(0.0, timeout), LONGEST_WAIT_SECONDS)
-    run = await wait_for_change(services, RunId(run_id), None if ended else version, seconds)
-    return await run_in_threadpool(lambda: Json(shown.whole(run)))
-
-
-@router.get("/stream")
-async def stream(
-    services: Use,
-    shown: Shown,
-    run_id: str,
-    log: str | None = None,
-    offset: Whole = 0,
-    tail: Whole = 0,
-    ranks: str = "",
-    offsets: Offsets = (),
-) -> Response:
-    services.run_store.get(RunId(run_id))
-    path = check_relative_path(log, "log") if log else None
-    stores = (services.run_store, services.log_store, RunId(run_id))
-    follower: Follows = (
-        RankFollower(*stores, rank=wanted_rank(ranks), offsets=offsets_of(offsets))
-        if ranks
-        else Follower(*stores, log=path, offset=max(0, offset), tail=max(0, tail))
-    )
-    lines = follow(services, shown, follower, RunId(run_id))
-    return StreamingResponse(lines, media_type="application/x-ndjson", headers={"Cache-Control": "no-store"})
+        services.workspaces.get(who, workspace)  # NotFound where there is none
+    rows = shown.listed(who, found, metrics=metrics)
+    return Json(RunList(rows, found[-1].sequence if len(found) == limit else None))
 
 
 def check_count(given: Sequence[str], name: str) -> None:

@@ -1,34 +1,58 @@
-from fastapi import APIRouter, Depends
+from dataclasses import dataclass
+
+from pydantic import Field
 from starlette.responses import Response
 
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
-from runyard.http.fields import text
+from runyard.http.context import Use, Who
+from runyard.http.models import Body
+from runyard.http.routing import Routes
 
-router = APIRouter(prefix="/workspaces/{workspace}/secrets", dependencies=[Depends(workspace_access)])
-
-
-@router.get("")
-def list_secrets(services: Use, workspace: str) -> Response:
-    return Json({"secrets": [{"name": name} for name in services.secrets.names(workspace)]})
+routes = Routes("/workspaces/{workspace}/secrets")
 
 
-@router.get("/{name}")
-def get_secret(services: Use, workspace: str, name: str) -> Response:
-    answer = Json({"value": services.secrets.get(workspace, name)})
+@dataclass(frozen=True)
+class SecretName:
+    name: str
+
+
+@dataclass(frozen=True)
+class SecretNames:
+    secrets: list[SecretName]
+
+
+@dataclass(frozen=True)
+class SecretValue:
+    value: str
+
+
+class NewSecret(Body):
+    value: str = Field(examples=["s3cret"])
+
+
+@routes.get("", SecretNames)
+def list_secrets(services: Use, who: Who, workspace: str) -> Response:
+    """The names of the secrets in a workspace."""
+    return Json(SecretNames([SecretName(name) for name in services.secrets.names(who, workspace)]))
+
+
+@routes.get("/{name}", SecretValue)
+def get_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """The value of a secret."""
+    answer = Json(SecretValue(services.secrets.get(who, workspace, name)))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-@router.put("/{name}")
-def put_secret(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
-    services.secrets.put(workspace, name, text(body, "value"))
+@routes.put("/{name}", None)
+def put_secret(services: Use, who: Who, workspace: str, name: str, body: NewSecret) -> Response:
+    """Make a secret, or give it another value."""
+    services.secrets.put(who, workspace, name, body.value)
     return Nothing()
 
 
-@router.delete("/{name}")
-def delete_secret(services: Use, workspace: str, name: str) -> Response:
-    services.secrets.delete(workspace, name)
+@routes.delete("/{name}")
+def delete_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """Delete a secret; quiet where there is none."""
+    services.secrets.delete(who, workspace, name)
     return Nothing()

@@ -1,57 +1,87 @@
 import os
+from dataclasses import dataclass
 from datetime import timedelta
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Request
+from pydantic import Field
 from starlette.responses import Response
 
-from runyard.errors import InvalidArgument
+from runyard.core.policy import Action
 from runyard.http.answers import Json
-from runyard.http.auth import is_from_outside, owner_only
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Use
+from runyard.http.auth import is_from_outside
+from runyard.http.context import Use, Who
+from runyard.http.models import Body
+from runyard.http.routing import Media, Routes
+from runyard.services.upkeep import Freed
 from runyard.version import API, VERSION, WIRE
 
-router = APIRouter()
-owners = APIRouter(dependencies=[Depends(owner_only)])
+routes = Routes()
 
 
-@router.get("/health")
-async def health(request: Request) -> Response:
+@dataclass(frozen=True)
+class Health:
+    version: str
+    wire: int
+    api: int
+    pid: int
+    home: str
+    shares_files: bool
+    """Whether the caller sees the service's files by the same paths."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    stopping: bool
+
+
+@dataclass(frozen=True)
+class Kept:
+    kept: bool
+
+
+class Collection(Body):
+    older_than_seconds: float = Field(86400.0, ge=0, le=1e10)
+
+
+@routes.get("/health", Health)
+def health(services: Use, who: Who, request: Request) -> Response:
+    """Which version answers, and from where."""
+    services.access.service(who, Action.SEE_SERVICE)
     state = request.app.state
-    return Json(
-        {
-            "version": VERSION,
-            "wire": WIRE,
-            "api": API,
-            "pid": os.getpid(),
-            "home": str(state.settings.home),
-            "shares_files": state.shares_files and not is_from_outside(request),
-        }
-    )
+    shares_files = state.shares_files and not is_from_outside(request)
+    return Json(Health(VERSION, WIRE, API, os.getpid(), str(state.settings.home), shares_files))
 
 
-@owners.post("/shutdown")
-async def shutdown(request: Request) -> Response:
+@routes.get("/openapi.json", Media("application/json", "This description."))
+def openapi(services: Use, who: Who, request: Request) -> Response:
+    """The OpenAPI of this service."""
+    services.access.service(who, Action.SEE_SERVICE)
+    return Response(request.app.state.openapi(), media_type="application/json")
+
+
+@routes.post("/shutdown", Stopping, status=202)
+def shutdown(services: Use, who: Who, request: Request) -> Response:
     """Answers first; runs go on without the service."""
+    services.access.service(who, Action.OPERATE_SERVICE)
     request.app.state.stop()
-    return Json({"stopping": True}, status_code=202)
+    return Json(Stopping(True), status_code=202)
 
 
-@owners.post("/keep")
-def keep(request: Request) -> Response:
+@routes.post("/keep", Kept)
+def keep(services: Use, who: Who, request: Request) -> Response:
     """The service no longer stops when idle."""
+    services.access.service(who, Action.OPERATE_SERVICE)
     request.app.state.keep()
-    return Json({"kept": True})
+    return Json(Kept(True))
 
 
-@owners.get("/du")
-def du(services: Use) -> Response:
-    return Json(services.upkeep.used())
+@routes.get("/du", dict[str, int])
+def du(services: Use, who: Who) -> Response:
+    """Bytes that each part of the home takes."""
+    return Json(services.upkeep.used(who))
 
 
-@owners.post("/gc")
-def gc(services: Use, body: JsonBody) -> Response:
-    seconds = body.get("older_than_seconds", 86400)
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds <= 1e10:
-        raise InvalidArgument(f"older_than_seconds must be a number of at least 0, got {seconds!r}.")
-    return Json(services.upkeep.collect(timedelta(seconds=seconds)))
+@routes.post("/gc", dict[str, Freed])
+def gc(services: Use, who: Who, body: Collection) -> Response:
+    """Remove what nothing names any more and was not used for that long."""
+    return Json(services.upkeep.collect(who, timedelta(seconds=body.older_than_seconds)))

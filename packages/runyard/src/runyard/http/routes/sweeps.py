@@ -1,30 +1,89 @@
-from fastapi import APIRouter, Depends
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from runyard.http.answers import Json
-from runyard.http.auth import run_access
-from runyard.http.context import Use
+from runyard.http.context import Use, Who
 from runyard.http.numbers import Counting
+from runyard.http.routing import Routes
 from runyard.http.statuses import status_of
-from runyard.http.sweep_records import shown_summary, shown_trials, shown_view
-from runyard.model.runs import RunId
+from runyard.model.runs import RunId, RunStatus
+from runyard.model.sweeps import Goal, RankedTrial, Stop
+from runyard.runs.kinds.sweep.progress import Progress
+from runyard.runs.kinds.sweep.views import SweepSummary
 
-router = APIRouter(prefix="/runs/{run_id}", dependencies=[Depends(run_access)])
-
-
-@router.get("/sweep")
-def get_sweep(services: Use, run_id: str) -> Response:
-    return Json(shown_summary(services.sweeps.summary(RunId(run_id))))
+routes = Routes("/runs/{run_id}")
 
 
-@router.get("/sweep/view")
-def get_view(services: Use, run_id: str, top: Counting = 20, lines: Counting = 0) -> Response:
-    return Json(shown_view(services.sweep_views.of(RunId(run_id), top=top, lines=lines)))
+# Dictionaries, and not dataclasses as other answers are: a sweep has up to ten thousand trials.
+class TrialWire(TypedDict):
+    run_id: str
+    number: int
+    hyperparameters: str
+    """As JSON."""
+    best_primary_metric: float | None
+    status: RunStatus
+    intervals: int
+    stop: Stop | None
 
 
-@router.get("/trials")
+class SeenTrialWire(TrialWire):
+    why: str
+    numbers: Sequence[float | None]
+
+
+class PrimaryMetric(TypedDict):
+    name: str
+    goal: Goal
+
+
+class TrialList(TypedDict):
+    primary_metric: PrimaryMetric
+    trials: Sequence[TrialWire]
+
+
+class SweepWire(TypedDict):
+    sweep: Any
+    seed: int
+    counts: Mapping[str, int]
+    best: TrialWire | None
+    ends_at: datetime | None
+    logged: Mapping[str, int]
+
+
+class SweepViewWire(SweepWire):
+    trials: Sequence[SeenTrialWire]
+    trial_count: int
+    progress: Progress
+
+
+@routes.get("/sweep", SweepWire)
+def get_sweep(services: Use, who: Who, run_id: str) -> Response:
+    """What a sweep asks for, and how far it has come."""
+    return Json(_summary(services.sweeps.summary(who, RunId(run_id))))
+
+
+@routes.get("/sweep/view", SweepViewWire)
+def get_view(services: Use, who: Who, run_id: str, top: Counting = 20, lines: Counting = 0) -> Response:
+    """The same with its best trials, and of the first `lines` of them what they logged."""
+    view = services.sweep_views.of(who, RunId(run_id), top=top, lines=lines)
+    trials: list[SeenTrialWire] = [{**_trial(one.trial), "why": one.why, "numbers": one.numbers} for one in view.trials]
+    shown: SweepViewWire = {
+        **_summary(view.summary),
+        "trials": trials,
+        "trial_count": view.trial_count,
+        "progress": view.progress,
+    }
+    return Json(shown)
+
+
+@routes.get("/trials", TrialList)
 def get_trials(
     services: Use,
+    who: Who,
     run_id: str,
     top: Counting = 0,
     reverse: bool = False,
@@ -32,7 +91,9 @@ def get_trials(
     resumed: bool = False,
     leave_out: str = "",
 ) -> Response:
+    """The trials of a sweep, best first."""
     found = services.sweeps.ranking(
+        who,
         RunId(run_id),
         top=top,
         worst_first=reverse,
@@ -40,4 +101,32 @@ def get_trials(
         resumed=resumed,
         leave_out=[status_of(word) for word in leave_out.split(",") if word],
     )
-    return Json(shown_trials(found.metric, found.goal, found.trials))
+    shown: TrialList = {
+        "primary_metric": {"name": found.metric, "goal": found.goal},
+        "trials": [_trial(trial) for trial in found.trials],
+    }
+    return Json(shown)
+
+
+def _summary(summary: SweepSummary) -> SweepWire:
+    return {
+        "sweep": summary.raw,
+        "seed": summary.seed,
+        "counts": summary.counts,
+        "best": None if summary.best is None else _trial(summary.best),
+        "ends_at": summary.ends_at,
+        "logged": summary.logged,
+    }
+
+
+def _trial(trial: RankedTrial) -> TrialWire:
+    run_id, number, values, status, best, intervals, stop = trial
+    return {
+        "run_id": run_id,
+        "number": number,
+        "hyperparameters": values,
+        "best_primary_metric": best,
+        "status": status,
+        "intervals": intervals,
+        "stop": stop,
+    }

@@ -1,166 +1,210 @@
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
+from pydantic import Field
 from starlette.responses import Response
 
-from runyard.errors import Json as JsonObject
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.principal import Principal
 from runyard.http.answers import Bytes, Json, Nothing
-from runyard.http.auth import workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Services, Use
-from runyard.http.definitions import deployment_definition
-from runyard.http.fields import flag, mapping, strings, text
+from runyard.http.context import Services, Use, Who
+from runyard.http.definitions import Deployment
+from runyard.http.models import Body, ChangedTexts, Texts
 from runyard.http.numbers import Counting, Whole
 from runyard.http.routes.runs import wanted_tags
+from runyard.http.routing import Media, Routes
 from runyard.http.waiting import newer_record
 from runyard.model.assets import Asset
-from runyard.services.web_services.web_services import NewService, Wanted
+from runyard.services.web_services.keys import Keys, SignedToken
+from runyard.services.web_services.shown import (
+    EndpointMetrics,
+    EndpointRecord,
+    NoMetrics,
+    ServiceMetrics,
+    ServiceRecord,
+)
+from runyard.services.web_services.web_services import NewService, ServiceChanges, Wanted
 
-router = APIRouter(prefix="/workspaces/{workspace}/services", dependencies=[Depends(workspace_access)])
-lineage = APIRouter(prefix="/workspaces/{workspace}/models", dependencies=[Depends(workspace_access)])
+routes = Routes("/workspaces/{workspace}/services")
 LARGEST_LOG_PIECE = 16 * 1024 * 1024
-Texts = Annotated[Sequence[str], Query()]
+LOG = Media("application/octet-stream", "Bytes of the log; `X-Runyard-Offset` is the offset behind them.")
+Record = EndpointRecord | ServiceRecord
+Words = Annotated[Sequence[str], Query()]
 
 
-@router.post("")
-def deploy(services: Use, workspace: str, body: JsonBody) -> Response:
-    new = new_service(body, text(body, "type", "ACI"))
-    is_endpoint = mapping(body, "config").get("version_name") is not None
+@dataclass(frozen=True)
+class ServiceList:
+    services: list[Record]
+
+
+class Deployed(Deployment):
+    """What a web service and a version of an endpoint have in common."""
+
+    config: dict[str, Any] | None = Field(None, examples=[{"cpu_cores": 1, "auth_enabled": True}])
+    """Parameters of deploy_configuration by their names; files of PEM form as their texts, ssl_cert_pem and
+    ssl_key_pem."""
+    image_id: str | None = Field(None, examples=["digits-image:1"])
+    """Of an image, which brings models and script."""
+    description: str | None = None
+    properties: Texts = Field({})
+
+    def given(self) -> JsonObject:
+        return {**super().given(), "config": self.config, "image_id": self.image_id}
+
+
+class NewVersion(Deployed):
+    name: str = Field(examples=["digits"])
+    tags: Texts = Field({})
+
+
+class NewWebService(NewVersion):
+    type: str | None = Field(None, examples=["ACI"])
+    """ACI, AKS or Local; ACI where it is not given. One of type AKS whose config has version_name is an endpoint."""
+    overwrite: bool = False
+    """Replace one of that name where it stands; it answers as it did until the new workers are ready."""
+
+
+class ChangedService(Deployed):
+    """What is not given stays. `config` is merged, properties are added."""
+
+    tags: ChangedTexts = Field({})
+
+
+class RenewedKey(Body):
+    key: str = Field(examples=["Primary"])
+    """Primary or Secondary."""
+    value: str | None = None
+    """A random one unless it is given."""
+
+
+@routes.post("", Record)
+def deploy(services: Use, who: Who, workspace: str, body: NewWebService) -> Response:
+    """Deploy models. Answers at once; the deployment goes on."""
+    new = new_service(body, type=body.type or "ACI", overwrite=body.overwrite)
+    is_endpoint = (body.config or {}).get("version_name") is not None
     deploy = services.endpoints.deploy if is_endpoint else services.web_services.deploy
-    return Json(services.service_records.whole(deploy(workspace, new)))
+    return Json(services.service_records.whole(who, deploy(who, workspace, new)))
 
 
-@router.get("")
+@routes.get("", ServiceList)
 def listing(
     services: Use,
+    who: Who,
     workspace: str,
     type: str | None = None,
     model: str | None = None,
     image: str | None = None,
-    tag: Texts = (),
-    property: Texts = (),
+    tag: Words = (),
+    property: Words = (),
+    created_by: str | None = None,
 ) -> Response:
-    wanted = Wanted(type, model, image, wanted_tags(tag), wanted_tags(property))
-    found = services.web_services.list(workspace, wanted)
-    return Json({"services": [services.service_records.short(service) for service in found]})
+    """The web services of a workspace. A model or image is given as NAME or NAME:VERSION, a tag as KEY or KEY=VALUE."""
+    wanted = Wanted(type, model, image, wanted_tags(tag), wanted_tags(property), created_by)
+    found = services.web_services.list(who, workspace, wanted)
+    return Json(ServiceList([services.service_records.short(who, service) for service in found]))
 
 
-@router.get("/{name}")
-def get(services: Use, workspace: str, name: str) -> Response:
-    return Json(services.service_records.whole(services.web_services.get(workspace, name)))
+@routes.get("/{name}", Record)
+def get(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """One web service."""
+    return Json(services.service_records.whole(who, services.web_services.get(who, workspace, name)))
 
 
-@router.get("/{name}/wait")
-async def wait(services: Use, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0) -> Response:
-    def look(seconds: float) -> JsonObject:
-        return services.service_records.wait(services.web_services.get(workspace, name), version, seconds)
+@routes.get("/{name}/wait", Record)
+async def wait(
+    services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
+) -> Response:
+    """The same, once its version is above the given one, or after so many seconds (at most 60)."""
+
+    def look(seconds: float) -> ServiceRecord:
+        found = services.web_services.get(who, workspace, name)
+        return services.service_records.wait(who, found, version, seconds)
 
     return Json(await newer_record(services, look, version, timeout))
 
 
-@router.patch("/{name}")
-def change(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
-    return Json(services.service_records.whole(services.web_services.change(workspace, name, changes_in(body))))
+@routes.patch("/{name}", Record)
+def change(services: Use, who: Who, workspace: str, name: str, body: ChangedService) -> Response:
+    """Change a web service. New workers are started only where the old ones could not serve so."""
+    changed = services.web_services.change(who, workspace, name, changes_in(body))
+    return Json(services.service_records.whole(who, changed))
 
 
-@router.post("/{name}/reload")
-def reload(services: Use, workspace: str, name: str) -> Response:
-    return Json(services.service_records.whole(services.web_services.reload(workspace, name)))
+@routes.post("/{name}/reload", Record)
+def reload(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """New workers from the same files."""
+    return Json(services.service_records.whole(who, services.web_services.reload(who, workspace, name)))
 
 
-@router.delete("/{name}")
-def delete(services: Use, workspace: str, name: str) -> Response:
-    services.web_services.delete(workspace, name)
+@routes.delete("/{name}")
+def delete(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """Delete a web service; quiet where there is none."""
+    services.web_services.delete(who, workspace, name)
     return Nothing()
 
 
-@router.get("/{name}/logs")
+@routes.get("/{name}/logs", LOG)
 def logs(
     services: Use,
+    who: Who,
     workspace: str,
     name: str,
     offset: Whole = 0,
     limit: Counting = LARGEST_LOG_PIECE,
     lines: Counting | None = None,
 ) -> Response:
-    return log_piece(services, services.web_services.get(workspace, name), offset, limit, lines)
+    """What it wrote: bytes from an offset on, or its last lines."""
+    return log_piece(services, who, services.web_services.get(who, workspace, name), offset, limit, lines)
 
 
-@router.get("/{name}/keys")
-def keys(services: Use, workspace: str, name: str) -> Response:
-    return _unstored(Json(services.service_keys.get(workspace, name)))
+@routes.get("/{name}/keys", Keys)
+def keys(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """Both keys. 409 where it asks for none."""
+    return _unstored(Json(services.service_keys.get(who, workspace, name)))
 
 
-@router.post("/{name}/keys")
-def renew_key(services: Use, workspace: str, name: str, body: JsonBody) -> Response:
-    value = None if body.get("value") is None else text(body, "value")
-    return _unstored(Json(services.service_keys.renew(workspace, name, text(body, "key"), value)))
+@routes.post("/{name}/keys", Keys)
+def renew_key(services: Use, who: Who, workspace: str, name: str, body: RenewedKey) -> Response:
+    """Give it another key. Tokens that were signed before are refused from then on."""
+    return _unstored(Json(services.service_keys.renew(who, workspace, name, body.key, body.value)))
 
 
-@router.post("/{name}/token")
-def token(services: Use, workspace: str, name: str) -> Response:
-    return _unstored(Json(services.service_keys.sign(workspace, name)))
+@routes.post("/{name}/token", SignedToken)
+def token(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """Sign a token that expires, where it asks for tokens."""
+    return _unstored(Json(services.service_keys.sign(who, workspace, name)))
 
 
-@router.get("/{name}/metrics")
-def metrics(services: Use, workspace: str, name: str) -> Response:
-    return Json(services.service_records.metrics(services.web_services.get(workspace, name)))
+@routes.get("/{name}/metrics", EndpointMetrics | ServiceMetrics | NoMetrics)
+def metrics(services: Use, who: Who, workspace: str, name: str) -> Response:
+    """Its requests, queue and workers; empty while the gateway is away."""
+    return Json(services.service_records.metrics(who, services.web_services.get(who, workspace, name)))
 
 
-@lineage.get("/{name}/lineage")
-def model_lineage(services: Use, workspace: str, name: str, version: Whole | None = None) -> Response:
-    found = services.model_lineages.of(workspace, name, version)
-    records = [services.service_records.short(service) for service in found.services]
-    return Json(
-        {
-            "model": f"{found.model.name}:{found.model.version}",
-            "run": found.run
-            and {
-                "id": found.run.id,
-                "experiment": found.run.experiment,
-                "status": found.run.status,
-                "script": found.run.definition.get("script"),
-                "snapshot_id": found.run.snapshot_id,
-                "lock": found.run.environment_lock or None,
-            },
-            "datasets": found.datasets,
-            "services": [{key: record[key] for key in ("name", "state", "type")} for record in records],
-        }
-    )
-
-
-def new_service(body: JsonObject, type: str) -> NewService:
+def new_service(body: NewVersion, *, type: str, overwrite: bool = False) -> NewService:
     return NewService(
-        name=text(body, "name"),
-        definition=deployment_definition(body) | {"type": type},
-        description=text(body, "description", ""),
-        tags=strings(body, "tags"),
-        properties=strings(body, "properties"),
-        overwrite=flag(body, "overwrite"),
+        name=body.name,
+        spec=body.spec(type=type),
+        description=body.description or "",
+        tags=body.tags,
+        properties=body.properties,
+        overwrite=overwrite,
     )
 
 
-def changes_in(body: JsonObject) -> JsonObject:
-    return deployment_definition(body) | {
-        "description": None if body.get("description") is None else text(body, "description"),
-        "tags": changed_tags(body),
-        "properties": strings(body, "properties"),
-    }
+def changes_in(body: ChangedService) -> ServiceChanges:
+    return ServiceChanges(body.spec(), body.description, body.tags, body.properties)
 
 
-def log_piece(services: Services, service: Asset, offset: int, limit: int, lines: int | None) -> Bytes:
+def log_piece(services: Services, who: Principal, service: Asset, offset: int, limit: int, lines: int | None) -> Bytes:
     """Its last lines, or the bytes from an offset on."""
     if lines is not None:
-        data, behind = services.service_records.last_lines(service, lines)
+        data, behind = services.service_records.last_lines(who, service, lines)
     else:
-        data, behind = services.service_records.log(service, offset, min(limit, LARGEST_LOG_PIECE))
+        data, behind = services.service_records.log(who, service, offset, min(limit, LARGEST_LOG_PIECE))
     return Bytes(data, headers={"X-Runyard-Offset": str(behind), "X-Content-Type-Options": "nosniff"})
-
-
-def changed_tags(body: JsonObject) -> dict[str, str | None]:
-    """A null removes."""
-    return {**{key: None for key, value in mapping(body, "tags").items() if value is None}, **strings(body, "tags")}
 
 
 def _unstored(answer: Json) -> Json:

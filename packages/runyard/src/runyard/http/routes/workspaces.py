@@ -1,86 +1,108 @@
-from fastapi import APIRouter, Depends
+from dataclasses import dataclass
+
+from pydantic import Field
 from starlette.responses import Response
 
 from runyard.http.answers import Json, Nothing
-from runyard.http.auth import owner_only, workspace_access
-from runyard.http.bodies import JsonBody
-from runyard.http.context import Services, Use, Who
-from runyard.http.fields import flag, mapping, strings, text
-from runyard.model.assets import Workspace
-from runyard.model.runs import RunId
-from runyard.services.tokens import Role
-from runyard.services.workspaces import NewWorkspace
+from runyard.http.context import Use, Who
+from runyard.http.models import Body, ChangedTexts, Texts
+from runyard.http.routing import Routes
+from runyard.model.assets import Experiment, Workspace
+from runyard.services.workspaces import ExperimentChanges, NewWorkspace
 
-router = APIRouter()
-one = APIRouter(prefix="/workspaces/{workspace}", dependencies=[Depends(workspace_access)])
+routes = Routes()
+_ONE = "/workspaces/{workspace}"
+_EXPERIMENT = f"{_ONE}/experiments/{{experiment}}"
 
 
-@router.get("/workspaces")
+@dataclass(frozen=True)
+class WorkspaceList:
+    workspaces: list[Workspace]
+
+
+@dataclass(frozen=True)
+class ExperimentList:
+    experiments: list[Experiment]
+
+
+class WorkspaceBody(Body):
+    subscription_id: str | None = None
+    resource_group: str | None = None
+    location: str | None = None
+    friendly_name: str | None = None
+    description: str | None = None
+    tags: Texts = Field({}, examples=[{"team": "vision"}])
+    exist_ok: bool = False
+
+
+class ExperimentBody(Body):
+    tags: ChangedTexts = Field({}, examples=[{"stage": "final", "draft": None}])
+    description: str | None = None
+    archived: bool | None = None
+
+
+@routes.get("/workspaces", WorkspaceList)
 def list_workspaces(services: Use, who: Who) -> Response:
-    return Json({"workspaces": _visible(services, who.run_id if who.role is not Role.OWNER else None)})
+    """The workspaces that the caller may read."""
+    return Json(WorkspaceList(list(services.workspaces.list(who))))
 
 
-@one.get("")
-def get_workspace(services: Use, workspace: str) -> Response:
-    return Json(services.workspaces.get(workspace))
+@routes.get(_ONE, Workspace)
+def get_workspace(services: Use, who: Who, workspace: str) -> Response:
+    """One workspace."""
+    return Json(services.workspaces.get(who, workspace))
 
 
-@one.put("")
-def put_workspace(services: Use, workspace: str, body: JsonBody) -> Response:
+@routes.put(_ONE, Workspace)
+def put_workspace(services: Use, who: Who, workspace: str, body: WorkspaceBody) -> Response:
+    """Make a workspace with its two datastores."""
     given = NewWorkspace(
-        subscription_id=text(body, "subscription_id", ""),
-        resource_group=text(body, "resource_group", ""),
-        location=text(body, "location", "local"),
-        friendly_name=text(body, "friendly_name", ""),
-        description=text(body, "description", ""),
-        tags=strings(body, "tags"),
+        subscription_id=body.subscription_id or "",
+        resource_group=body.resource_group or "",
+        location=body.location or "local",
+        friendly_name=body.friendly_name or "",
+        description=body.description or "",
+        tags=body.tags,
     )
-    return Json(services.workspaces.create(workspace, given, exist_ok=flag(body, "exist_ok")))
+    return Json(services.workspaces.create(who, workspace, given, exist_ok=body.exist_ok))
 
 
-@one.delete("")
-def delete_workspace(services: Use, workspace: str) -> Response:
-    services.workspaces.delete(workspace)
+@routes.delete(_ONE)
+def delete_workspace(services: Use, who: Who, workspace: str) -> Response:
+    """Delete a workspace that has no unfinished runs and no web services."""
+    services.workspaces.delete(who, workspace)
     services.package_settings.forget(workspace)
     return Nothing()
 
 
-@one.get("/experiments")
-def list_experiments(services: Use, workspace: str) -> Response:
-    return Json({"experiments": services.workspaces.list_experiments(workspace)})
+@routes.get(f"{_ONE}/experiments", ExperimentList)
+def list_experiments(services: Use, who: Who, workspace: str) -> Response:
+    """The experiments of a workspace."""
+    return Json(ExperimentList(list(services.workspaces.list_experiments(who, workspace))))
 
 
-@one.get("/experiments/{experiment}")
-def get_experiment(services: Use, workspace: str, experiment: str) -> Response:
-    return Json(services.workspaces.get_experiment(workspace, experiment))
+@routes.get(_EXPERIMENT, Experiment)
+def get_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
+    """One experiment."""
+    return Json(services.workspaces.get_experiment(who, workspace, experiment))
 
 
-@one.put("/experiments/{experiment}")
-def put_experiment(services: Use, workspace: str, experiment: str) -> Response:
-    return Json(services.workspaces.ensure_experiment(workspace, experiment))
+@routes.put(_EXPERIMENT, Experiment)
+def put_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
+    """Make an experiment, or answer with the one there is."""
+    return Json(services.workspaces.ensure_experiment(who, workspace, experiment))
 
 
-@one.delete("/experiments/{experiment}", dependencies=[Depends(owner_only)])
-def delete_experiment(services: Use, workspace: str, experiment: str) -> Response:
-    services.runs.delete_of_experiment(workspace, experiment)
-    services.workspaces.delete_experiment(workspace, experiment)
+@routes.delete(_EXPERIMENT)
+def delete_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
+    """Delete an experiment with its runs."""
+    services.runs.delete_of_experiment(who, workspace, experiment)
+    services.workspaces.delete_experiment(who, workspace, experiment)
     return Nothing()
 
 
-@one.patch("/experiments/{experiment}")
-def patch_experiment(services: Use, workspace: str, experiment: str, body: JsonBody) -> Response:
-    changes = dict(body)
-    if "tags" in body:
-        changes["tags"] = {key: None if value is None else str(value) for key, value in mapping(body, "tags").items()}
-    if body.get("description") is not None:
-        changes["description"] = text(body, "description")
-    return Json(services.workspaces.change_experiment(workspace, experiment, changes))
-
-
-def _visible(services: Services, run_id: str | None) -> list[Workspace]:
-    """A script sees the workspace of its run."""
-    known = services.workspaces.list()
-    if run_id is None:
-        return list(known)
-    own = services.runs.get(RunId(run_id)).workspace
-    return [workspace for workspace in known if workspace.name == own]
+@routes.patch(_EXPERIMENT, Experiment)
+def patch_experiment(services: Use, who: Who, workspace: str, experiment: str, body: ExperimentBody) -> Response:
+    """Describe an experiment, tag it or put it away."""
+    changes = ExperimentChanges(body.tags, body.description, body.archived)
+    return Json(services.workspaces.change_experiment(who, workspace, experiment, changes))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runyard.client import certificates_file
 from runyard.containers.containers import ContainerSpec, Mount
 from runyard.errors import Json
 from runyard.model.plan import LaunchPlan
@@ -13,7 +14,6 @@ from runyard.node.attempt import AttemptFolder
 from runyard.node.beneath import open_to_everybody
 from runyard.node.containers.left import labels_of
 from runyard.node.outputs import OUTPUTS
-from runyard.node.service_client import certificates_file
 
 INSIDE = Path(__file__).parent / "inside"
 _OF_LAUNCHERS = ("rank.json", "hosts", "doors.json", "runyard-rsh")

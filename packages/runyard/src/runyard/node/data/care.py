@@ -34,7 +34,7 @@ class Supervision(Protocol):
 
 
 class DataCare:
-    """Holds the mounts' life, as the exit keeper does, and sees that all that was written arrives before the run ends.
+    """Holds the mounts' life, as the script does, and sees that all that was written arrives before the run ends.
 
     What matters lies in the attempt's folder, so the supervisor that follows a killed one goes on from there.
     """

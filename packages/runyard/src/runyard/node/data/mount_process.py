@@ -28,7 +28,7 @@ class MountProcess:
 
     @property
     def life(self) -> tuple[int, ...]:
-        """The other end, which no child of the supervisor may hold."""
+        """The other end, which no child of the supervisor but the script may hold."""
         return () if self._life is None else (self._life,)
 
     def follow(self, process: ProcessId | None, report: str) -> None:

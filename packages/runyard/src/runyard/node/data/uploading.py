@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from runyard.client import patiently, quoted
 from runyard.errors import Json
 from runyard.model.plan import DataItem, LaunchPlan
 from runyard.node.attempt import AttemptFolder
@@ -16,7 +17,7 @@ from runyard.node.data.marks import mark_of
 from runyard.node.data.place import named, naming
 from runyard.node.data.progress import TransferProgress
 from runyard.node.errand import Tell
-from runyard.node.service_client import ServiceClient, patiently, quoted
+from runyard.node.service import connect
 from runyard.ports.data import DataStore
 from runyard.transfers import upload
 
@@ -29,8 +30,8 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
 
     Safe to repeat. Raises RunyardError naming the item that could not be stored.
     """
-    client = ServiceClient(folder.home, plan.token, timeout_seconds=ANSWER_SECONDS)
-    data = ask_for_data(client, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
+    client = connect(folder.home, plan.token, silence_seconds=ANSWER_SECONDS)
+    data = ask_for_data(client, folder.home, plan.attempt_id, stores_only=True, shares_files=plan.shares_files)
     with folder.node_log.open("a", encoding="utf-8", buffering=1) as log:
         fence = folder.scripts if plan.environment.image is not None else None
         warnings = _upload_all(plan, brought, OpenStores(data), partial(print, file=log), tell, fence)
@@ -40,7 +41,7 @@ def finish_uploads(folder: AttemptFolder, plan: LaunchPlan, brought: Brought, te
     for item, found in sizes:
         body = {"name": item.name, "files": len(found), "bytes": sum(found), "registers": ended_well}
         with naming(item):
-            patiently(partial(client.ask, "POST", f"/attempts/{quoted(plan.attempt_id)}/outputs", body))
+            patiently(partial(client.post, f"/attempts/{quoted(plan.attempt_id)}/outputs", body))
     return {"warnings": warnings, "outputs": {}}
 
 

@@ -1,6 +1,7 @@
 """What mpirun of Open MPI 4 prints when a job fails, and whom that names."""
 
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,6 +39,12 @@ def blame(said: str, plan: LaunchPlan) -> Blame | None:
 
 
 def _signal(said: str, plan: LaunchPlan) -> Blame | None:
+    found = _any_signal(said, plan)
+    return None if found is None or found.signal == signal.SIGTERM else found
+
+
+def _any_signal(said: str, plan: LaunchPlan) -> Blame | None:
+    """SIGTERM may be mpirun's own, sent to the ranks when it lost something else."""
     found = _BY_SIGNAL.search(said)
     return found and Blame(int(found[1]), _node_of(int(found[1]), plan), signal=int(found[3]))
 
@@ -95,6 +102,7 @@ _READERS: tuple[Callable[[str, LaunchPlan], Blame | None], ...] = (
     _no_daemon,
     _lost_daemon,
     _lost_starter,
+    _any_signal,
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runyard.core.definitions.fields import whole_number
 from runyard.errors import InvalidArgument
 from runyard.model.web_services import ServiceType
 
@@ -50,9 +51,7 @@ def _whole(least: int, most: int) -> Check:
     def check(name: str, value: Any) -> int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise InvalidArgument(f"{name} must be a whole number from {least} to {most}, got {_shown(value)}.")
-        return value
+        return whole_number(value, name, at_least=least, at_most=most)
 
     return check
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
+from runyard.core.definitions.deployment import InferenceConfig
+from runyard.core.definitions.run import NOBODY, Submitter
 from runyard.errors import InvalidArgument
-from runyard.model.files import FileEntry
-from runyard.model.names import check_relative_path
 from runyard.model.plan import EnvironmentSpec
 from runyard.model.web_services import Admission, Listening, Scorer, ServedModel, ServiceSpec, ServiceType
 from runyard.planning.origin import Origin
 from runyard.planning.serving_environment import no_code_environment, script_environment
-from runyard.planning.variables import submitter_variables, user_variables
+from runyard.planning.variables import variables_taken_over
 from runyard.planning.web_services.service_config import Machine, Serving, serving_of
 
 SCORE = "/score"
@@ -55,18 +55,19 @@ class Deployment:
     type: ServiceType
     models: tuple[DeployedModel, ...]
     config: Mapping[str, Any]
-    inference: Mapping[str, Any] | None = None
-    submitter: Mapping[str, Any] = field(default_factory=dict)
+    inference: InferenceConfig | None = None
+    submitter: Submitter = NOBODY
 
     @property
     def variables(self) -> dict[str, str]:
         """Those of the user's environment. InvalidArgument where no process could have them."""
-        return user_variables(self.inference or {})
+        environment = self.inference.environment if self.inference else None
+        return dict(environment.variables) if environment else {}
 
     @property
     def build_variables(self) -> dict[str, str]:
         """Those of whoever deploys it that building an environment takes: a fixed list."""
-        return submitter_variables({"runyard": {"submitter": self.submitter}})
+        return variables_taken_over(self.submitter)
 
 
 def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
@@ -76,7 +77,7 @@ def workplace_of(deployment: Deployment, machine: Machine) -> Workplace:
         return _without_code(deployment.models, gpu_present)
     frameworks = [(model.framework, model.framework_version, model.origin) for model in deployment.models]
     environment = script_environment(
-        deployment.inference.get("environment"),
+        deployment.inference.environment,
         gpu_present=gpu_present,
         submitter=deployment.submitter,
         frameworks=frameworks,
@@ -104,7 +105,7 @@ def service_spec(
     machine: Machine,
 ) -> ServiceSpec:
     """`identity` are id, workspace, name, revision and generation."""
-    config, inference = deployment.config, deployment.inference or {}
+    config, inference = deployment.config, deployment.inference
     serving = serving_of_deployment(deployment, machine, listening.request_bytes)
     has_own_certificate = bool(config.get("ssl_enabled"))
     return ServiceSpec(
@@ -113,8 +114,8 @@ def service_spec(
         scorer=workplace.scorer,
         models=tuple(model.served for model in deployment.models),
         environment=workplace.environment,
-        code=file_entries(inference.get("files") or ()),
-        entry_script=str(inference.get("entry_script") or ""),
+        code=inference.files if inference else (),
+        entry_script=inference.entry_script if inference else "",
         framework_version=deployment.models[0].framework_version if deployment.models else "",
         variables={**serving.variables, **deployment.variables},
         build_variables=deployment.build_variables,
@@ -135,33 +136,6 @@ def service_spec(
 def needs_new_workers(old: ServiceSpec, new: ServiceSpec) -> bool:
     """Whether workers of the one could not serve as the other: all else can be changed around them."""
     return _of_workers(old) != _of_workers(new)
-
-
-def checked_inference(given: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is kept. Whether the files' blobs are here is asked by whoever has them."""
-    entry_script = given.get("entry_script")
-    if not isinstance(entry_script, str) or not entry_script:
-        raise InvalidArgument("inference_config has no entry_script.", hint="Give the path of your scoring script.")
-    path = check_relative_path(entry_script.replace("\\", "/"), "entry_script")
-    if path not in {entry.path for entry in file_entries(given.get("files") or ())}:
-        raise InvalidArgument(
-            f"The entry_script {entry_script!r} is not in the source_directory.",
-            hint="Give its path relative to source_directory.",
-        )
-    if not path.endswith(".py"):
-        raise InvalidArgument(f"The entry_script {entry_script!r} is no Python file.", hint="Its name ends in '.py'.")
-    environment = given.get("environment")
-    if environment is not None and not isinstance(environment, Mapping):
-        raise InvalidArgument("environment must be an Environment's object.", hint="Send it as InferenceConfig does.")
-    kept = {name: str(given.get(name) or "") for name in ("description", "source_directory")}
-    return {"entry_script": path, "files": list(given["files"]), "environment": environment, **kept}
-
-
-def file_entries(rows: Sequence[Any]) -> tuple[FileEntry, ...]:
-    try:
-        return tuple(FileEntry(str(path), str(sha256), int(size), int(mode)) for path, sha256, size, mode in rows)
-    except (TypeError, ValueError):
-        raise InvalidArgument("files must be a list of [path, sha256, size, mode].") from None
 
 
 def scoring_path(type: ServiceType, name: str, scorer: Scorer, models: Sequence[str]) -> str:

@@ -2,12 +2,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from runyard.core.policy import Action
+from runyard.core.principal import SERVICE, Principal
 from runyard.errors import Conflict, RunyardError, SourceChanged
 from runyard.model.assets import Asset
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, StoreAccess
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunRecord, run_of
 from runyard.ports.stores import AssetStore, RunStore
+from runyard.services.access import Access
 from runyard.services.data.data_named import planned_data
 from runyard.services.data.datasets import Datasets
 from runyard.services.data.lineage import Lineage
@@ -28,6 +31,7 @@ class AttemptData:
         stores: OpenStores,
         lineage: Lineage,
         network: Network,
+        access: Access,
         *,
         refuses_changes: bool,
         name_place: Callable[[str], str],
@@ -35,12 +39,15 @@ class AttemptData:
         """`name_place` gives a folder a name that no other service's folder has, and that tells nothing of it."""
         self._runs, self._assets, self._datasets, self._stores = runs, assets, datasets, stores
         self._lineage, self._network, self._refuses_changes = lineage, network, refuses_changes
-        self._name_place = name_place
+        self._access, self._name_place = access, name_place
 
-    def of_attempt(self, attempt_id: AttemptId, *, stores_alone: bool, is_apart: bool) -> DataForAttempt:
+    def of_attempt(
+        self, who: Principal, attempt_id: AttemptId, *, stores_alone: bool, is_apart: bool
+    ) -> DataForAttempt:
         """Records what the run reads, and warns it of data that changed since its version was made.
         `stores_alone` leaves the datasets out: for whoever writes at the run's end. A node that `is_apart` does not
         see the service's disk."""
+        self._access.attempt(who, Action.SERVE_ATTEMPT, attempt_id)
         run = self._runs.get(run_of(attempt_id))
         if run.status.is_terminal:
             raise Conflict(f"Run {run.id} has ended as {run.status}; no data is brought to it any more.")
@@ -61,7 +68,7 @@ class AttemptData:
 
     def _found(self, run: RunRecord, items: Sequence[DataItem], rules: NetworkRules) -> dict[str, DatasetFiles]:
         wanted = {item.name: item for item in items if item.kind == "dataset"}
-        datasets = {name: self._datasets.get(run.workspace, item.dataset_id) for name, item in wanted.items()}
+        datasets = {name: self._datasets.get(SERVICE, run.workspace, item.dataset_id) for name, item in wanted.items()}
         found = {}
         for name, dataset in datasets.items():
             with _naming(name):

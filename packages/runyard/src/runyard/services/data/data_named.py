@@ -3,19 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
+from runyard.model.data import DEFAULT_DATASTORE
 from runyard.model.plan import DataItem
-from runyard.planning.data import dataset_inputs, plan_data
+from runyard.planning.data import plan_data
 from runyard.ports.stores import AssetStore
-from runyard.services.workspaces import DEFAULT_DATASTORE
 
 
-def planned_data(
-    assets: AssetStore, workspace: str, run_id: str, definition: Mapping[str, Any]
-) -> tuple[DataItem, ...]:
+def planned_data(assets: AssetStore, workspace: str, run_id: str, definition: RunDefinition) -> tuple[DataItem, ...]:
     """As `plan_data`, with the workspace's default datastore where one is needed."""
-    default = _default_datastore(assets, workspace) if definition.get("outputData") else DEFAULT_DATASTORE
+    default = _default_datastore(assets, workspace) if definition.outputs else DEFAULT_DATASTORE
     return plan_data(definition, run_id, default)
 
 
@@ -45,12 +44,12 @@ def require_dataset(assets: AssetStore, workspace: str, input_name: str, dataset
         ) from None
 
 
-def packages_for_tables(assets: AssetStore, workspace: str, definition: Mapping[str, Any]) -> tuple[str, ...]:
+def packages_for_tables(assets: AssetStore, workspace: str, definition: RunDefinition) -> tuple[str, ...]:
     """What a script needs to read the tabular datasets among its inputs; one that is not there any more counts not."""
     packages: dict[str, None] = {}
-    for dataset_id, _ in dataset_inputs(definition).values():
+    for one in definition.data.values():
         try:
-            body = assets.get_by_id(workspace, AssetKind.DATASET, dataset_id).body
+            body = assets.get_by_id(workspace, AssetKind.DATASET, one.dataset_id).body
         except NotFound:
             continue
         if body.get("type") == "tabular":

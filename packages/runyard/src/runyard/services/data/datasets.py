@@ -3,6 +3,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runyard.core.definitions.fields import JsonObject, Tags
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import AlreadyExists, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.data import NetworkRules
@@ -10,6 +13,7 @@ from runyard.model.names import check_asset_name
 from runyard.planning.data_steps import FoundFile
 from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.assets import Body
 from runyard.services.content import Content
 from runyard.services.data.dataset_bodies import checked_body, definition_of
@@ -30,8 +34,8 @@ REMEMBERED_DATASETS = 8
 class NewDataset:
     name: str
     """"" for one that is only saved."""
-    body: Mapping[str, Any]
-    tags: Mapping[str, str] = field(default_factory=dict)
+    body: JsonObject
+    tags: Tags = field(default_factory=dict)
     validate: bool = True
     create_new_version: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -56,17 +60,18 @@ class Datasets:
         files: StoreFiles,
         pins: Pins,
         network: Network,
+        access: Access,
     ) -> None:
         self._assets, self._workspaces, self._stores, self._files = assets, workspaces, stores, files
-        self._pins, self._network, self._resolver = pins, network, Resolver(stores)
+        self._pins, self._network, self._access, self._resolver = pins, network, access, Resolver(stores)
         self._recent: Recent[tuple[str, str], dict[str, FoundFile]] = Recent(REMEMBERED_DATASETS, REMEMBERED_SECONDS)
         # One service owns a home, so a lock in it is enough to keep versions apart.
         self._writing = threading.Lock()
 
-    def save(self, workspace: str, new: NewDataset) -> Asset:
+    def save(self, who: Principal, workspace: str, new: NewDataset) -> Asset:
         """The asset, pinned to what is there now unless not to be validated. The same definition of the same data
         again is the version that is there; AlreadyExists for another one unless `create_new_version`."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         if new.name:
             check_asset_name(AssetKind.DATASET, new.name)
         body = checked_body(new.body)
@@ -79,9 +84,10 @@ class Datasets:
                 return there
             if there is not None and new.name and not new.create_new_version:
                 raise _taken(there, body)
-            return self._assets.add(workspace, AssetKind.DATASET, new.name, body, new.tags)
+            return self._assets.add(workspace, AssetKind.DATASET, new.name, body, new.tags, who.name)
 
-    def get(self, workspace: str, dataset_id: str) -> Asset:
+    def get(self, who: Principal, workspace: str, dataset_id: str) -> Asset:
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         try:
             return self._assets.get_by_id(workspace, AssetKind.DATASET, dataset_id)
         except NotFound:
@@ -90,9 +96,11 @@ class Datasets:
                 hint="Was it unregistered?",
             ) from None
 
-    def resolve(self, workspace: str, body: Body, variables: Mapping[str, str], most: int | None = None) -> Resolved:
+    def resolve(
+        self, who: Principal, workspace: str, body: JsonObject, variables: Mapping[str, str], most: int | None = None
+    ) -> Resolved:
         """The files that a definition means, unsaved; with `most` the first few, to see that there are any."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.READ_FILES, workspace)
         return self._resolver.resolve(workspace, checked_body(body), self._network.for_request(variables), most)
 
     def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
@@ -104,16 +112,19 @@ class Datasets:
     def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
         return self.look(dataset, self._network.for_request(variables))
 
-    def open(self, workspace: str, dataset_id: str, path: str, variables: Mapping[str, str] | None = None) -> Content:
+    def open(
+        self, who: Principal, workspace: str, dataset_id: str, path: str, variables: Mapping[str, str] | None = None
+    ) -> Content:
         """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
         it is remote, reading it is SourceChanged. `variables` are the proxies and certificates of whoever asks."""
+        self._access.workspace(who, Action.READ_FILES, workspace)
         rules = self._network.for_request(variables or {})
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is not None:
             store = self._stores.open(workspace, found.source.store, rules)
             if not _is_stale(store, found):
                 return self._files.content(store, found.stored)
-        self.look(self.get(workspace, dataset_id), rules)
+        self.look(self.get(who, workspace, dataset_id), rules)
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")
@@ -131,10 +142,10 @@ class DatasetRules(PlainKind):
 
     may_be_nameless = True
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
         raise InvalidArgument("A dataset is saved at POST /datasets.", hint="Use dataset.register().")
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
         checked = checked_body({key: value for key, value in body.items() if key != "pin"})
         if definition_of(checked) != definition_of(seen.body) or body.get("pin") != seen.body.get("pin"):
             raise InvalidArgument(

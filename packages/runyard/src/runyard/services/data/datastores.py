@@ -2,17 +2,22 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runyard.core.definitions.assets import DatastoreDefinition
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.datastores.creating import create_root
 from runyard.datastores.opening import open_store
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.assets import Body
 from runyard.services.data.datastore_kinds import (
     WORKSPACE_KIND,
@@ -27,15 +32,15 @@ from runyard.services.kinds import PlainKind
 from runyard.services.secrets import Vault
 from runyard.services.workspaces import Workspaces
 from runyard.settings import Settings
-from runyard.web import check_endpoint
+from runyard.web.guard import check_endpoint
 
 
 @dataclass(frozen=True)
 class NewDatastore:
     name: str
     kind: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    credentials: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: JsonObject = field(default_factory=dict)
+    credentials: JsonObject = field(default_factory=dict, repr=False)
     overwrite: bool = False
     create_if_not_exists: bool = False
     skip_validation: bool = False
@@ -52,31 +57,34 @@ class Datastores:
         stores: OpenStores,
         network: Network,
         settings: Settings,
+        access: Access,
     ) -> None:
         self._assets, self._workspaces, self._vault, self._stores = assets, workspaces, vault, stores
-        self._network, self._settings = network, settings
+        self._network, self._settings, self._access = network, settings, access
         # One service owns a home, so a lock in it is enough to keep names single.
         self._writing = threading.Lock()
 
-    def register(self, workspace: str, new: NewDatastore, *, by_owner: bool) -> Asset:
+    def register(self, who: Principal, workspace: str, new: NewDatastore) -> Asset:
         """Looks first whether it answers, unless told not to. The same again changes nothing; another definition or
         other credentials under a name that is taken are AlreadyExists unless `overwrite`."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         check_asset_name(AssetKind.DATASTORE, new.name)
-        new = replace(
-            new,
-            settings=self._checked_settings(new, by_owner=by_owner),
+        checked = DatastoreDefinition(
+            name=new.name,
+            kind=new.kind,
+            settings=self._checked_settings(who, new),
             credentials=checked_credentials(new.kind, new.credentials),
         )
-        self._check_replacing(self._find(workspace, new.name), new)
-        self._check_answers(new)
-        return self._store(workspace, new)
+        self._check_replacing(who, self._find(workspace, new.name), checked, overwrite=new.overwrite)
+        self._check_answers(checked, new)
+        return self._store(who, workspace, checked, overwrite=new.overwrite)
 
-    def credentials(self, workspace: str, name: str) -> Mapping[str, str]:
+    def credentials(self, who: Principal, workspace: str, name: str) -> Mapping[str, str]:
         """As they were given. Raises NotFound."""
+        self._access.workspace(who, Action.READ_CREDENTIALS, workspace)
         return self._stores.credentials(self._assets.get(workspace, AssetKind.DATASTORE, name))
 
-    def _store(self, workspace: str, new: NewDatastore) -> Asset:
+    def _store(self, who: Principal, workspace: str, new: DatastoreDefinition, *, overwrite: bool) -> Asset:
         """The credentials are there before the datastore names them, and the old ones until it no longer does."""
         body: dict[str, Any] = {
             "kind": new.kind,
@@ -86,37 +94,41 @@ class Datastores:
         }
         with self._writing:
             there = self._find(workspace, new.name)
-            self._check_replacing(there, new)
+            self._check_replacing(who, there, new, overwrite=overwrite)
             body["is_default"] = bool(there and there.body.get("is_default"))
             if new.credentials:
                 body[CREDENTIALS_KEY] = f"datastores/{new.name}/{uuid.uuid4().hex}"
                 self._vault.put(workspace, body[CREDENTIALS_KEY], json.dumps(dict(new.credentials)))
             if there is None:
-                return self._assets.add(workspace, AssetKind.DATASTORE, new.name, body, {})
+                return self._assets.add(workspace, AssetKind.DATASTORE, new.name, body, {}, who.name)
             stored = self._assets.replace(there, body, there.tags)
         self._stores.forget(workspace, new.name)
         forget_credentials(self._vault, there)
         return stored
 
-    def _check_replacing(self, there: Asset | None, new: NewDatastore) -> None:
+    def _check_replacing(
+        self, who: Principal, there: Asset | None, new: DatastoreDefinition, *, overwrite: bool
+    ) -> None:
         if there is None:
             return
         if there.body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND:
             raise AlreadyExists(
                 f"{new.name!r} is a datastore that every workspace has.", hint="Choose another datastore_name."
             )
-        if new.overwrite:
+        if overwrite and self._access.may_change(who, there):
             return
         is_same = (there.body["kind"], there.body["settings"]) == (new.kind, new.settings)
         if not is_same or self._stores.credentials(there) != new.credentials:
+            if overwrite:
+                self._access.asset(who, Action.CHANGE_ASSET, there)
             other = "another definition" if not is_same else "other credentials"
             raise AlreadyExists(
                 f"There is a datastore {new.name!r} with {other} already.", hint="Pass overwrite=True to change it."
             )
 
-    def _check_answers(self, new: NewDatastore) -> None:
+    def _check_answers(self, checked: DatastoreDefinition, new: NewDatastore) -> None:
         rules = self._network.for_request({})
-        access = kind_named(new.kind).access(new.settings, new.credentials)
+        access = kind_named(new.kind).access(checked.settings, checked.credentials)
         store = open_store(access, rules)
         if new.create_if_not_exists:
             create_root(access, rules)
@@ -127,18 +139,18 @@ class Datastores:
         else:
             next(iter(store.list("")), None)
 
-    def _checked_settings(self, new: NewDatastore, *, by_owner: bool) -> dict[str, str]:
+    def _checked_settings(self, who: Principal, new: NewDatastore) -> dict[str, str]:
         settings = checked_settings(new.kind, new.settings)
         if new.kind == "folder":
-            settings["folder"] = self._checked_folder(settings["folder"], by_owner=by_owner)
+            settings["folder"] = self._checked_folder(who, settings["folder"])
         return settings
 
-    def _checked_folder(self, folder: str, *, by_owner: bool) -> str:
+    def _checked_folder(self, who: Principal, folder: str) -> str:
         if not os.path.isabs(folder):
             raise InvalidArgument(f"folder {ascii(folder)[:80]} is relative.", hint="Give an absolute path.")
         real = Path(os.path.realpath(folder))
         home = Path(os.path.realpath(self._settings.home))
-        is_free = by_owner and self._settings.is_loopback
+        is_free = self._settings.is_loopback and self._access.may_open_folders(who)
         if real.is_relative_to(home) or (not is_free and home.is_relative_to(real)):
             raise InvalidArgument(f"folder {folder!r} holds the service's own files.", hint="Choose another folder.")
         allowed = [Path(os.path.realpath(one)) for one in self._settings.data_folders]
@@ -161,27 +173,33 @@ class DatastoreRules(PlainKind):
 
     is_versioned = False
 
-    def __init__(self, assets: AssetStore, vault: Vault, stores: OpenStores) -> None:
-        self._assets, self._vault, self._stores = assets, vault, stores
+    def __init__(self, assets: AssetStore, vault: Vault, stores: OpenStores, access: Access) -> None:
+        self._assets, self._vault, self._stores, self._access = assets, vault, stores, access
 
-    def checked_body(self, workspace: str, name: str, body: Body) -> Body:
+    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
         raise InvalidArgument("A datastore is registered at POST /datastores.", hint="Use Datastore.register_...().")
 
-    def checked_change(self, seen: Asset, body: Body) -> Body:
-        """One that is the default ceases to be it only when another becomes it."""
+    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
+        """One that is the default ceases to be it only when another becomes it, which changes both."""
         changed = sorted(key for key in {*seen.body, *body} if seen.body.get(key) != body.get(key))
         if changed not in ([], ["is_default"]):
             raise InvalidArgument(
                 f"Only is_default of a datastore can be set; this sets {', '.join(changed)}.",
                 hint="Register it again with overwrite=True.",
             )
+        if body.get("is_default"):
+            for other in self._other_defaults(seen):
+                self._access.asset(who, Action.CHANGE_ASSET, other)
         return {**seen.body, "is_default": bool(seen.body.get("is_default") or body.get("is_default"))}
 
     def stored(self, asset: Asset) -> None:
         if asset.body.get("is_default"):
-            for other in self._assets.list(asset.workspace, AssetKind.DATASTORE):
-                if other.name != asset.name and other.body.get("is_default"):
-                    self._assets.replace(other, {**other.body, "is_default": False}, other.tags)
+            for other in self._other_defaults(asset):
+                self._assets.replace(other, {**other.body, "is_default": False}, other.tags)
+
+    def _other_defaults(self, asset: Asset) -> Sequence[Asset]:
+        known = self._assets.list(asset.workspace, AssetKind.DATASTORE)
+        return [other for other in known if other.name != asset.name and other.body.get("is_default")]
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
         if asset.body.get("is_default"):

@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from runyard.core.principal import Principal, Role
 from runyard.errors import NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.lineage import REFERENCE, DatasetUse, Direction
@@ -59,11 +60,14 @@ class Lineage:
         """(dataset, mode) by the input's name; the mode is "Mount", "Download" or "Direct"."""
         self._uses.record([self._use(run_id, Direction.INPUT, name, *given) for name, given in datasets.items()])
 
-    def looked_up(self, run_id: RunId, dataset: Asset) -> None:
-        """The script of the run asked for it; quick when it did before."""
-        if self._noted.get((run_id, dataset.id)) is None:
-            self._uses.record([self._use(run_id, Direction.INPUT, "", dataset, REFERENCE)])
-            self._noted.put((run_id, dataset.id), True)
+    def looked_up(self, who: Principal, asset: Asset) -> Asset:
+        """A dataset that a script asked for counts as read by its run; quick when it did before."""
+        if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
+            noted = (who.run_id, asset.id)
+            if self._noted.get(noted) is None:
+                self._uses.record([self._use(who.run_id, Direction.INPUT, "", asset, REFERENCE)])
+                self._noted.put(noted, True)
+        return asset
 
     def wrote(self, run_id: RunId, output_name: str, dataset: Asset, mode: str) -> None:
         self._uses.record([self._use(run_id, Direction.OUTPUT, output_name, dataset, mode)])
@@ -84,7 +88,8 @@ class Lineage:
         return inputs, outputs
 
     def of_dataset(self, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
-        """The runs that read or wrote it, and the models of those runs or registered as trained on it."""
+        """Of a dataset that the caller may see: the runs that read or wrote it, and the models of those runs or
+        registered as trained on it."""
         uses = self._uses.of_dataset(dataset.id)
         runs = [
             RunShown(use.run_id, self._experiment(use.run_id), use.direction, use.name, use.mode, use.at)

@@ -1,6 +1,6 @@
 from collections.abc import Mapping
-from typing import Any
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.model.data import NetworkRules
 from runyard.planning.variables import submitter_variables
 from runyard.settings import Settings, network_variables
@@ -27,7 +27,7 @@ class Network:
             retry_seconds=PATIENCE_SECONDS,
         )
 
-    def for_run(self, definition: Mapping[str, Any]) -> NetworkRules:
+    def for_run(self, definition: RunDefinition) -> NetworkRules:
         """With the proxies and certificates of whoever submitted it."""
         return NetworkRules(
             allow_private=self._allow_private,

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runyard.errors import NotFound, Unauthorized
+from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.plan import DataItem
 from runyard.model.runs import RunId, RunRecord
@@ -32,18 +32,13 @@ class NodeReach:
         self._runs, self._assets = runs, assets
         self._recent: Recent[RunId, tuple[str, tuple[Reach, ...]]] = Recent(_MOST_REMEMBERED, _REMEMBERED_SECONDS)
 
-    def require(self, run_id: RunId, workspace: str, datastore: str, path: str, *, writes: bool) -> None:
-        """Raises Unauthorized. `path` is that of a file, or what the paths of a listing begin with."""
-        if not self.allows(run_id, workspace, datastore, path, writes=writes):
-            what = "write" if writes else "read"
-            raise Unauthorized(f"No data of run {run_id} lies there: its nodes may not {what} it.")
-
-    def allows(self, run_id: RunId, workspace: str, datastore: str, path: str, *, writes: bool = False) -> bool:
+    def allows(self, run_id: RunId, workspace: str, datastore: str, path: str | None, *, writes: bool = False) -> bool:
+        """`path` is that of a file, or what the paths of a listing begin with; None asks for any at all."""
         own, reaches = self._reaches(run_id)
         if workspace != own:
             return False
         return any(
-            reach.datastore == datastore and reach.holds(path) and (reach.is_writable or not writes)
+            reach.datastore == datastore and (path is None or reach.holds(path)) and (reach.is_writable or not writes)
             for reach in reaches
         )
 

@@ -8,17 +8,20 @@ from os.path import commonpath
 from pathlib import Path
 
 from runyard.blobs.sources import opened_source
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.datastores.refusals import source_changed
 from runyard.errors import AlreadyExists, InvalidArgument, NotFound, RunyardError
 from runyard.model.data import StoredFile
 from runyard.model.names import check_relative_path
 from runyard.model.runs import AttemptId
 from runyard.ports.data import DataStore
+from runyard.runs.history.folders import named_file, script_files
+from runyard.services.access import Access
 from runyard.services.content import Content
 from runyard.services.data.deadline import bounded
 from runyard.services.data.network import Network
 from runyard.services.data.open_stores import OpenStores
-from runyard.services.folders import named_file, script_files
 from runyard.transfers import upload
 
 PART_BYTES = 4 * 1024 * 1024
@@ -30,27 +33,36 @@ READERS = 16
 class StoreFiles:
     """The files on a workspace's datastores. A file appears whole or not at all."""
 
-    def __init__(self, stores: OpenStores, network: Network, *, incoming: Path, attempts: Sequence[Path]) -> None:
-        self._stores, self._network, self._incoming, self._attempts = stores, network, incoming, attempts
+    def __init__(
+        self, stores: OpenStores, network: Network, access: Access, *, incoming: Path, attempts: Sequence[Path]
+    ) -> None:
+        self._stores, self._network, self._access = stores, network, access
+        self._incoming, self._attempts = incoming, attempts
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reading")
 
     def forget_incoming(self) -> None:
         """Remove what a service that was killed left half written. Only for a service that has just begun."""
         shutil.rmtree(self._incoming, ignore_errors=True)
 
-    def list(self, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
+    def list(self, who: Principal, workspace: str, name: str, prefix: str = "") -> Sequence[StoredFile]:
         """Sorted by path. The prefix is of the text, so 'a/b' finds 'a/bc' too."""
-        return list(bounded(self.walk(workspace, name, prefix), f"datastore {name!r}"))
+        return list(bounded(self.walk(who, workspace, name, prefix), f"datastore {name!r}"))
 
-    def walk(self, workspace: str, name: str, prefix: str = "") -> Iterator[StoredFile]:
+    def walk(self, who: Principal, workspace: str, name: str, prefix: str = "") -> Iterator[StoredFile]:
         """The same as they are found, for as long as that takes."""
-        return self._open(workspace, name).list(prefix)
+        self._access.files(who, Action.READ_FILES, workspace, name, prefix)
+        found, may_read = self._open(workspace, name).list(prefix), self._access.may_read_file
+        if may_read(who, workspace, name, ""):
+            return found
+        return (file for file in found if may_read(who, workspace, name, file.path))
 
-    def stat(self, workspace: str, name: str, path: str) -> StoredFile:
+    def stat(self, who: Principal, workspace: str, name: str, path: str) -> StoredFile:
+        self._access.files(who, Action.READ_FILES, workspace, name, path)
         return self._open(workspace, name).stat(path)
 
-    def open(self, workspace: str, name: str, path: str, etag: str = "") -> Content:
+    def open(self, who: Principal, workspace: str, name: str, path: str, etag: str = "") -> Content:
         """With `etag`, SourceChanged when the file is another by now."""
+        self._access.files(who, Action.READ_FILES, workspace, name, path)
         store = self._open(workspace, name)
         file = store.stat(path)
         if etag and file.etag != etag:
@@ -58,17 +70,22 @@ class StoreFiles:
         return self.content(store, file)
 
     def read_many(
-        self, workspace: str, name: str, files: Sequence[tuple[str, int, str]]
+        self, who: Principal, workspace: str, name: str, files: Sequence[tuple[str, int, str]]
     ) -> Iterator[tuple[int, bytes | memoryview]]:
         """Small files, asked for as (path, size, etag), each with its place among those. One that is another by now,
         or cannot be read, is left out."""
+        self._require_all(who, Action.READ_FILES, workspace, name, [path for path, _, _ in files])
         store = self._open(workspace, name)
-        for number, (path, size, etag) in enumerate(files):
-            try:
-                content = store.read(path, 0, size, etag=etag)
-            except RunyardError:
-                continue
-            yield number, content
+
+        def found() -> Iterator[tuple[int, bytes | memoryview]]:
+            for number, (path, size, etag) in enumerate(files):
+                try:
+                    content = store.read(path, 0, size, etag=etag)
+                except RunyardError:
+                    continue
+                yield number, content
+
+        return found()
 
     def content(self, store: DataStore, file: StoredFile) -> Content:
         """The file as it was seen: SourceChanged, while it is sent, where it is another by then."""
@@ -81,8 +98,11 @@ class StoreFiles:
 
         return Content(size, part=part, etag=file.etag)
 
-    def put(self, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool) -> StoredFile:
+    def put(
+        self, who: Principal, workspace: str, name: str, path: str, pieces: Iterable[bytes], *, overwrite: bool
+    ) -> StoredFile:
         """The file as it is stored. Raises AlreadyExists unless `overwrite`."""
+        self._access.files(who, Action.WRITE_FILES, workspace, name, path)
         path = check_relative_path(path, "path")
         store = self._open(workspace, name)
         if not overwrite and _exists(store, path):
@@ -94,50 +114,52 @@ class StoreFiles:
             return store.put(path, beside, overwrite=overwrite, progress=_unheard)
 
     def put_many(
-        self, workspace: str, name: str, files: Iterable[tuple[str, bytes]], *, overwrite: bool
+        self, who: Principal, workspace: str, name: str, files: Iterable[tuple[str, bytes]], *, overwrite: bool
     ) -> Sequence[StoredFile]:
         """Small files, synced together. After an error some may be stored, each of them whole."""
+        self._access.some_files(who, Action.WRITE_FILES, workspace, name)
         store = self._open(workspace, name)
         with ExitStack() as held:
             items = []
             for path, content in files:
+                self._access.files(who, Action.WRITE_FILES, workspace, name, path)
                 beside = held.enter_context(self._beside())
                 beside.write_bytes(content)
                 items.append((beside, check_relative_path(path, "path")))
             return upload(items, store, overwrite=overwrite, progress=_unheard)
 
-    def delete(self, workspace: str, name: str, path: str) -> None:
+    def delete(self, who: Principal, workspace: str, name: str, path: str) -> None:
         """Quiet when gone."""
+        self._access.files(who, Action.DELETE_FILES, workspace, name, path)
         self._open(workspace, name).delete(path)
 
     def adopt(
-        self,
-        workspace: str,
-        name: str,
-        items: Sequence[tuple[str, str]],
-        *,
-        overwrite: bool,
-        attempt_id: AttemptId | None,
+        self, who: Principal, workspace: str, name: str, items: Sequence[tuple[str, str]], *, overwrite: bool
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Copy files of this machine in; returns target paths (written, skipped because they were there). Where an
-        attempt asks, only from the folders that its script writes to.
+        """Copy files of this machine in; returns target paths (written, skipped because they were there). Where a
+        script asks, only from the folders that it writes to.
 
         Where two do so at once, each file is of one of them, and skipped by the other."""
+        self._require_all(who, Action.WRITE_FILES, workspace, name, [path for _, path in items])
         targets = [check_relative_path(path, "target path") for _, path in items]
         if len(set(targets)) < len(items):
             raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
         store = self._open(workspace, name)
         with ExitStack() as held:
             given = [source for source, _ in items]
-            sources = (
-                self._copied(attempt_id, given, held) if attempt_id else [named_file(one, "source") for one in given]
-            )
+            attempt = who.attempt_id
+            sources = self._copied(attempt, given, held) if attempt else [named_file(one, "source") for one in given]
             wanted = dict(zip(targets, sources, strict=True))
             if overwrite:
                 upload([(source, path) for path, source in wanted.items()], store, overwrite=True, progress=_unheard)
                 return list(wanted), []
             written = _upload_missing(wanted, store)
             return written, [path for path in wanted if path not in written]
+
+    def _require_all(self, who: Principal, action: Action, workspace: str, name: str, paths: Sequence[str]) -> None:
+        self._access.some_files(who, action, workspace, name)
+        for path in paths:
+            self._access.files(who, action, workspace, name, path)
 
     def _copied(self, attempt_id: AttemptId, paths: Sequence[str], held: ExitStack) -> Sequence[Path]:
         """Copies of a script's files that are there while `held`: a store opens its sources by path, and a script can

@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Iterator
 
+from runyard.core.principal import Principal
 from runyard.services.content import Content
 from runyard.services.data.datasets import Datasets
 
@@ -12,11 +13,11 @@ class DatasetLines:
     def __init__(self, datasets: Datasets) -> None:
         self._datasets = datasets
 
-    def read(self, workspace: str, dataset_id: str) -> Iterator[bytes]:
+    def read(self, who: Principal, workspace: str, dataset_id: str) -> Iterator[bytes]:
         """Lines without their ends, of one file after another. Raises NotFound, and what its store raises."""
-        dataset = self._datasets.get(workspace, dataset_id)
+        dataset = self._datasets.get(who, workspace, dataset_id)
         for file in self._datasets.look_now(dataset, {}).resolved.files:
-            yield from _lines(_pieces(self._datasets.open(workspace, dataset_id, file.source.path)))
+            yield from _lines(_pieces(self._datasets.open(who, workspace, dataset_id, file.source.path)))
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

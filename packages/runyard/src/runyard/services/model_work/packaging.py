@@ -7,6 +7,9 @@ from pathlib import Path
 from subprocess import DEVNULL, SubprocessError, run
 from typing import Any
 
+from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.environments.lockfile import Lock
 from runyard.errors import Conflict, EnvironmentFailed
 from runyard.model.assets import AssetKind
@@ -18,11 +21,12 @@ from runyard.ports.blobs import BlobStore
 from runyard.ports.clock import Clock
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Say
 from runyard.services.workspaces import Workspaces
 
-Plan = Callable[[str, str, Mapping[str, Any]], ServiceSpec]
-"""Workspace, name and what a deployment says -> all that it needs. Raises what deploying would, writes nothing."""
+Plan = Callable[[Principal, str, str, DeploymentSpec], ServiceSpec]
+"""Caller, workspace, name and what a deployment says -> all that it needs. Raises as deploying does, writes nothing."""
 
 AT_ONCE = 2
 ANSWER_WITHIN_SECONDS = 2.0
@@ -50,6 +54,7 @@ class Packages:
         home: Path,
         assets: AssetStore,
         workspaces: Workspaces,
+        access: Access,
         blobs: BlobStore,
         clock: Clock,
         plan: Plan,
@@ -57,23 +62,24 @@ class Packages:
     ) -> None:
         self._home, self._assets, self._workspaces, self._blobs, self._clock = home, assets, workspaces, blobs, clock
         self._plan, self._environments = plan, environments
-        self._work = RecordedWork(assets, AssetKind.PACKAGE, "package", at_once=AT_ONCE)
+        self._work = RecordedWork(assets, access, AssetKind.PACKAGE, "package", at_once=AT_ONCE)
 
-    def create(self, workspace: str, definition: Mapping[str, Any]) -> Recorded:
+    def create(self, who: Principal, workspace: str, asked: DeploymentSpec) -> Recorded:
         """Begin to make one. Answers at its end where that is near: when the environment is in the cache."""
-        spec = self._plan(workspace, "package", definition)
+        self._workspaces.enter(who, Action.DEPLOY, workspace)
+        spec = self._plan(who, workspace, "package", asked)
         package_id = str(uuid.uuid4())
         body = {"models": [f"{model.name}:{model.version}" for model in spec.models], "files": []}
-        begun = self._work.begin(workspace, package_id, body, lambda say: self._make(spec, say))
+        begun = self._work.begin(who, workspace, package_id, body, lambda say: self._make(spec, say))
         return self._work.wait(workspace, package_id, begun.asset.revision, ANSWER_WITHIN_SECONDS)
 
-    def get(self, workspace: str, package_id: str) -> Recorded:
-        self._workspaces.get(workspace)
+    def get(self, who: Principal, workspace: str, package_id: str) -> Recorded:
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         return self._work.get(workspace, package_id)
 
-    def files(self, workspace: str, package_id: str) -> list[FileEntry]:
+    def files(self, who: Principal, workspace: str, package_id: str) -> list[FileEntry]:
         """All of the folder. Raises Conflict for one that is not made, or could not be."""
-        found = self.get(workspace, package_id)
+        found = self.get(who, workspace, package_id)
         if found.asset.body["error"]:
             raise Conflict(f"The package failed: {found.asset.body['error']['problem']}", hint="Make it again.")
         if found.is_running:

@@ -1,24 +1,28 @@
 import math
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import EnvironmentFailed, InvalidArgument, TooLarge
 from runyard.model.assets import AssetKind
 from runyard.model.names import check_asset_name
-from runyard.model.web_services import Admission, ObservedService, ServiceSpec
+from runyard.model.web_services import Admission, ObservedService, ServiceSpec, ServiceType
 from runyard.ports.serving import ServiceHost
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.cpu_watch import CpuWatch, Used
 from runyard.services.model_work.packaging import Plan
 from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Say
 from runyard.services.model_work.request_timing import Timed, send_in_turn
 from runyard.services.workspaces import Workspaces
 
-SampleLines = Callable[[str, str], Iterator[bytes]]
-"""Workspace and id of a dataset -> the lines of its files."""
+SampleLines = Callable[[Principal, str, str], Iterator[bytes]]
+"""Caller, workspace and id of a dataset -> the lines of its files."""
 
 MOST_ROWS = 10_000
 MOST_BYTES = 256 << 20
@@ -33,8 +37,8 @@ ID_PREFIX = "profile-"
 @dataclass(frozen=True)
 class NewProfile:
     name: str
-    definition: Mapping[str, Any]
-    """As of a deployment: models, inference, submitter."""
+    spec: DeploymentSpec
+    """Its models, script and submitter."""
     rows: Sequence[str] = ()
     """Bodies of requests; else each line of the dataset's files is one."""
     dataset_id: str = ""
@@ -50,22 +54,24 @@ class Profiles:
         self,
         assets: AssetStore,
         workspaces: Workspaces,
+        access: Access,
         host: ServiceHost,
         plan: Plan,
         sample_lines: SampleLines,
     ) -> None:
         self._workspaces, self._host, self._plan, self._sample_lines = workspaces, host, plan, sample_lines
         # One at a time: two would measure one another.
-        self._work = RecordedWork(assets, AssetKind.PROFILE, "profile", at_once=1)
+        self._work = RecordedWork(assets, access, AssetKind.PROFILE, "profile", at_once=1)
 
-    def create(self, workspace: str, new: NewProfile) -> Recorded:
+    def create(self, who: Principal, workspace: str, new: NewProfile) -> Recorded:
         """Begin to measure. A profile of that name that has ended is replaced. Raises what a deployment would."""
+        self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(AssetKind.PROFILE, new.name)
         config = {"cpu_cores": new.cpu, "memory_gb": new.memory_in_gb}
         given = {name: value for name, value in config.items() if value is not None}
-        spec = self._plan(workspace, ID_PREFIX + "measured", {**new.definition, "type": "ACI", "config": given})
-        spec = _apart(spec)
-        bodies = self._bodies(workspace, new)
+        asked = replace(new.spec, type=ServiceType.ACI, config=given)
+        spec = _apart(self._plan(who, workspace, ID_PREFIX + "measured", asked))
+        bodies = self._bodies(who, workspace, new)
         body = {
             "models": [f"{model.name}:{model.version}" for model in spec.models],
             "description": new.description,
@@ -74,24 +80,26 @@ class Profiles:
             "memory_in_gb": new.memory_in_gb,
             "results": None,
         }
-        return self._work.begin(workspace, new.name, body, lambda say: {"results": self._measure(spec, bodies, say)})
+        return self._work.begin(
+            who, workspace, new.name, body, lambda say: {"results": self._measure(spec, bodies, say)}
+        )
 
-    def get(self, workspace: str, name: str) -> Recorded:
-        self._workspaces.get(workspace)
+    def get(self, who: Principal, workspace: str, name: str) -> Recorded:
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         return self._work.get(workspace, name)
 
-    def wait(self, workspace: str, name: str, revision: int, seconds: float) -> Recorded:
-        self._workspaces.get(workspace)
+    def wait(self, who: Principal, workspace: str, name: str, revision: int, seconds: float) -> Recorded:
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         return self._work.wait(workspace, name, revision, seconds)
 
     def fail_interrupted(self) -> None:
         """Only for a service that has just begun."""
         self._work.fail_interrupted()
 
-    def _bodies(self, workspace: str, new: NewProfile) -> list[bytes]:
+    def _bodies(self, who: Principal, workspace: str, new: NewProfile) -> list[bytes]:
         if not new.rows and not new.dataset_id:
             raise InvalidArgument("input_dataset is missing.", hint="Give a dataset with one request body a row.")
-        lines = (row.encode() for row in new.rows) if new.rows else self._sample_lines(workspace, new.dataset_id)
+        lines = (row.encode() for row in new.rows) if new.rows else self._sample_lines(who, workspace, new.dataset_id)
         bodies = [line for line in islice(lines, MOST_ROWS) if line.strip()]
         if not bodies:
             raise InvalidArgument("input_dataset holds no rows.", hint="Give it one request body a row.")

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import Conflict, NotFound, RunyardError
 from runyard.model.assets import Asset, AssetKind
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 Say = Callable[[str], None]
@@ -31,23 +34,25 @@ class RecordedWork:
     No more than `at_once` are worked on at a time; the others wait for their turn.
     """
 
-    def __init__(self, assets: AssetStore, kind: AssetKind, noun: str, *, at_once: int) -> None:
-        self._assets, self._kind, self._noun = assets, kind, noun
+    def __init__(self, assets: AssetStore, access: Access, kind: AssetKind, noun: str, *, at_once: int) -> None:
+        self._assets, self._access, self._kind, self._noun = assets, access, kind, noun
         self._turns = threading.BoundedSemaphore(at_once)
         self._changed = threading.Condition()
         self._logs: dict[str, list[str]] = {}
 
-    def begin(self, workspace: str, name: str, body: Mapping[str, Any], work: Work) -> Recorded:
-        """Raises Conflict while work of that name goes on; what an ended one left is replaced."""
+    def begin(self, who: Principal, workspace: str, name: str, body: Mapping[str, Any], work: Work) -> Recorded:
+        """Raises Conflict while work of that name goes on; what an ended one left is replaced, where the caller may."""
         with self._changed:
             seen = self._find(workspace, name)
+            if seen is not None:
+                self._access.asset(who, Action.CHANGE_ASSET, seen)
             if seen is not None and seen.body["state"] == RUNNING:
                 raise Conflict(f"The {self._noun} {name!r} is being made.", hint="Wait for it, or take another name.")
             made = {**body, "state": RUNNING, "error": None, "log": ""}
             asset = (
                 self._assets.replace(seen, made, seen.tags)
                 if seen
-                else self._assets.add(workspace, self._kind, name, made, {})
+                else self._assets.add(workspace, self._kind, name, made, {}, who.name)
             )
             self._logs[asset.id] = []
         # Daemons: a service that ends does not wait for them, and says at its next start that they broke off.

@@ -1,61 +1,67 @@
 """An endpoint as the wire shows it: what its versions say, together."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
-from runyard.model.web_services import ServiceState
+from runyard.model.web_services import ServiceState, ServiceTrouble
 from runyard.planning.web_services.endpoint import Version
+from runyard.services.web_services.shown import EndpointRecord, ServiceRecord, VersionRecord
 
-Record = Mapping[str, Any]
-
-
-def version_record(version: Version, share: int, record: Record) -> dict[str, Any]:
-    return {
-        **record,
-        "name": version.name,
-        "traffic_percentile": version.traffic_percentile,
-        "share": share,
-        "is_default": version.is_default,
-        "version_type": "Control" if version.is_control else "Treatment",
-    }
+R = TypeVar("R", bound=ServiceRecord)
 
 
-def together(own: Record, versions: Mapping[str, Record]) -> dict[str, Any]:
+def version_record(version: Version, share: int, record: ServiceRecord) -> VersionRecord:
+    return _grown(
+        VersionRecord,
+        replace(record, name=version.name),
+        traffic_percentile=version.traffic_percentile,
+        share=share,
+        is_default=version.is_default,
+        version_type="Control" if version.is_control else "Treatment",
+    )
+
+
+def together(own: ServiceRecord, versions: Mapping[str, VersionRecord]) -> EndpointRecord:
     """A deployment of it has ended when those of all versions have, and failed when one has."""
-    parts = [own, *versions.values()]
-    is_over = all(part["wanted_revision"] in (part["revision"], part["failed_revision"]) for part in parts)
+    parts: list[ServiceRecord] = [own, *versions.values()]
+    is_over = all(part.wanted_revision in (part.revision, part.failed_revision) for part in parts)
     failed = {name: part for name, part in [("", own), *versions.items()] if _has_failed(part)}
-    wanted = sum(part["wanted_revision"] for part in versions.values())
-    default = next((part for part in versions.values() if part["is_default"]), own)
-    return {
-        **own,
-        "state": _state(own, default) if is_over else ServiceState.TRANSITIONING,
-        "step": next((part["step"] for part in parts if part["step"]), ""),
-        "error": _error(failed or {"": default}),
-        "wanted_revision": wanted,
-        "revision": wanted if is_over and not failed else wanted - 1,
-        "failed_revision": wanted if is_over and failed else 0,
-        "models": list(dict.fromkeys(model for part in versions.values() for model in part["models"])),
-        "schema": default["schema"],
-        "notes": list(dict.fromkeys(note for part in parts for note in part["notes"])),
-        "replicas": sum(part["replicas"] for part in versions.values()),
-        "wanted_replicas": sum(part["wanted_replicas"] for part in versions.values()),
-        "versions": dict(versions),
-    }
+    wanted = sum(part.wanted_revision for part in versions.values())
+    default = next((part for part in versions.values() if part.is_default), own)
+    shown = replace(
+        own,
+        state=_state(own, default) if is_over else ServiceState.TRANSITIONING,
+        step=next((part.step for part in parts if part.step), ""),
+        error=_error(failed or {"": default}),
+        wanted_revision=wanted,
+        revision=wanted if is_over and not failed else wanted - 1,
+        failed_revision=wanted if is_over and failed else 0,
+        models=list(dict.fromkeys(model for part in versions.values() for model in part.models)),
+        schema=default.schema,
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+        replicas=sum(part.replicas for part in versions.values()),
+        wanted_replicas=sum(part.wanted_replicas for part in versions.values()),
+    )
+    return _grown(EndpointRecord, shown, versions=dict(versions))
 
 
-def _has_failed(part: Record) -> bool:
-    return bool(part["revision"] != part["wanted_revision"] == part["failed_revision"])
+def _grown(to: type[R], record: ServiceRecord, **more: Any) -> R:
+    """The record with the fields that its subclass adds."""
+    return to(**{field.name: getattr(record, field.name) for field in fields(ServiceRecord)}, **more)
 
 
-def _state(own: Record, default: Record) -> ServiceState:
+def _has_failed(part: ServiceRecord) -> bool:
+    return part.revision != part.wanted_revision == part.failed_revision
+
+
+def _state(own: ServiceRecord, default: ServiceRecord) -> ServiceState:
     """An endpoint answers when its port does and its default version does."""
-    return ServiceState(default["state"] if own["revision"] else own["state"])
+    return default.state if own.revision else own.state
 
 
-def _error(parts: Mapping[str, Record]) -> dict[str, str] | None:
+def _error(parts: Mapping[str, ServiceRecord]) -> ServiceTrouble | None:
     for name, part in parts.items():
-        error = part["error"]
-        if error:
-            return {**error, "problem": f"Version {name!r}: {error['problem']}" if name else error["problem"]}
+        if part.error is not None:
+            return replace(part.error, problem=f"Version {name!r}: {part.error.problem}") if name else part.error
     return None

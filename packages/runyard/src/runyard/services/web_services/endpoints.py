@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import Conflict
 from runyard.model.assets import Asset
 from runyard.model.names import check_asset_name
@@ -17,7 +19,8 @@ from runyard.planning.web_services.endpoint import (
 )
 from runyard.planning.web_services.service_config import checked_config
 from runyard.planning.web_services.service_parameters import checked_parameters
-from runyard.services.web_services.blueprints import Blueprints, Body, Draft, service_type
+from runyard.services.access import Access
+from runyard.services.web_services.blueprints import Blueprints, Draft
 from runyard.services.web_services.credentials import ServiceCredentials, new_credentials
 from runyard.services.web_services.versions import (
     ENDPOINT,
@@ -27,10 +30,9 @@ from runyard.services.web_services.versions import (
     version_asset_name,
     versions_in,
 )
-from runyard.services.web_services.web_services import NewService, WebServices
+from runyard.services.web_services.web_services import NewService, ServiceChanges, WebServices
 from runyard.services.web_services.writing import KIND, ServiceWriter
-
-_CHANGES = ("models", "inference", "image_id", "tags", "properties")
+from runyard.services.workspaces import Workspaces
 
 
 class Endpoints:
@@ -42,79 +44,98 @@ class Endpoints:
     """
 
     def __init__(
-        self, services: WebServices, blueprints: Blueprints, credentials: ServiceCredentials, writer: ServiceWriter
+        self,
+        services: WebServices,
+        workspaces: Workspaces,
+        access: Access,
+        blueprints: Blueprints,
+        credentials: ServiceCredentials,
+        writer: ServiceWriter,
     ) -> None:
-        self._services, self._blueprints = services, blueprints
+        self._services, self._workspaces, self._access, self._blueprints = services, workspaces, access, blueprints
         self._credentials, self._writer = credentials, writer
 
-    def deploy(self, workspace: str, new: NewService) -> Asset:
+    def deploy(self, who: Principal, workspace: str, new: NewService) -> Asset:
         """With its first version, whose name is version_name of the config. As WebServices.deploy otherwise; one that
         is overwritten goes first."""
+        self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(KIND, new.name)
-        config = checked_config(service_type(new.definition.get("type")), new.definition["config"])
+        config = checked_config(new.spec.type or ServiceType.AKS, new.spec.config)
         of_endpoint, of_version = parted_config(config)
         name, wish = check_version_name(config["version_name"]), wish_of(config)
         with_version((), name, "", wish)
-        draft = self._blueprints.draft(workspace, {**new.definition, "config": of_version})
+        draft = self._blueprints.draft(who, workspace, replace(new.spec, config=of_version))
         around = self._blueprints.endpoint_draft(of_endpoint, ())
         with self._writer.turn:
-            there = self._services.find_place(workspace, new)
-            self._services.check_port(around.body, there)
+            there = self._services.find_place(who, workspace, new)
+            self._services.check_port(around.body["config"].get("port"), there)
             if there is not None:
                 self._services.remove(there)
-            version = self._add(workspace, new.name, replace(new, name=name), draft)
+            version = self._add(who, workspace, new.name, replace(new, name=name), draft)
             told = {"description": new.description, "properties": dict(new.properties)}
             body = {**around.body, **told, VERSIONS: stored(with_version((), name, version.id, wish))}
             try:
-                return self._writer.add(workspace, new.name, body, new.tags, new_credentials(around.secrets))
+                credentials = new_credentials(around.secrets)
+                return self._writer.add(workspace, new.name, body, new.tags, credentials, who.name)
             except BaseException:
                 self._writer.remove(version)
                 raise
 
-    def add_version(self, workspace: str, endpoint: str, new: NewService) -> Asset:
+    def add_version(self, who: Principal, workspace: str, endpoint: str, new: NewService) -> Asset:
         """`new` has the version's name. Returns the endpoint; it sends nothing to the version before that is ready."""
+        self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_version_name(new.name)
-        config = checked_config(ServiceType.AKS, new.definition.get("config") or {})
-        wish, whole = wish_of(config), {**new.definition, "type": ServiceType.AKS.value}
-        self._endpoint(workspace, endpoint)
-        draft = self._blueprints.draft(workspace, {**whole, "config": version_config(config)})
+        config = checked_config(ServiceType.AKS, new.spec.config)
+        wish, whole = wish_of(config), replace(new.spec, type=ServiceType.AKS, config=version_config(config))
+        self._changed(who, workspace, endpoint)
+        draft = self._blueprints.draft(who, workspace, whole)
         with self._writer.turn:
-            seen = self._endpoint(workspace, endpoint)
+            seen = self._changed(who, workspace, endpoint)
             with_version(versions_in(seen), new.name, "", wish)
-            version = self._add(workspace, endpoint, new, draft)
+            version = self._add(who, workspace, endpoint, new, draft)
             try:
                 return self._share(seen, with_version(versions_in(seen), new.name, version.id, wish))
             except BaseException:
                 self._writer.remove(version)
                 raise
 
-    def change_version(self, workspace: str, endpoint: str, version: str, changes: Body) -> Asset:
+    def change_version(
+        self, who: Principal, workspace: str, endpoint: str, version: str, changes: ServiceChanges
+    ) -> Asset:
         """As WebServices.change, and who gets how much; that counts at once."""
-        config = checked_parameters(ServiceType.AKS, changes.get("config") or {})
+        config = checked_parameters(ServiceType.AKS, changes.spec.config)
         own = version_config(config)
         with self._writer.turn:
-            seen = self._endpoint(workspace, endpoint)
+            seen = self._changed(who, workspace, endpoint)
             versions = with_change(versions_in(seen), version, wish_of(config))
-            if own or changes.get("description") is not None or any(changes.get(name) for name in _CHANGES):
-                self._services.change(workspace, version_asset_name(endpoint, version), {**changes, "config": own})
+            told = changes.description is not None or changes.tags or changes.properties
+            if own or told or changes.spec.redefines:
+                changed = replace(changes, spec=replace(changes.spec, config=own))
+                self._services.change(who, workspace, version_asset_name(endpoint, version), changed)
             return seen if versions == versions_in(seen) else self._share(seen, versions)
 
-    def remove_version(self, workspace: str, endpoint: str, version: str) -> None:
+    def remove_version(self, who: Principal, workspace: str, endpoint: str, version: str) -> None:
         """Raises Conflict for the default version."""
         with self._writer.turn:
-            seen = self._endpoint(workspace, endpoint)
-            self._share(seen, without_version(versions_in(seen), version))
-            left = self._services.get(workspace, version_asset_name(endpoint, version))
+            seen = self._changed(who, workspace, endpoint)
+            versions = without_version(versions_in(seen), version)
+            name = version_asset_name(endpoint, version)
+            left = self._services.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
+            self._share(seen, versions)
             self._writer.forget(left)
         self._writer.end(left)
 
-    def version(self, workspace: str, endpoint: str, version: str) -> Asset:
+    def version(self, who: Principal, workspace: str, endpoint: str, version: str) -> Asset:
         """The web service that answers for it. Raises NotFound."""
-        find_version(versions_in(self._endpoint(workspace, endpoint)), version)
-        return self._services.get(workspace, version_asset_name(endpoint, version))
+        find_version(versions_in(self._endpoint(who, workspace, endpoint)), version)
+        return self._services.get(who, workspace, version_asset_name(endpoint, version))
 
-    def _endpoint(self, workspace: str, name: str) -> Asset:
-        found = self._services.get(workspace, name)
+    def _changed(self, who: Principal, workspace: str, name: str) -> Asset:
+        """The endpoint, which the caller may change."""
+        return self._access.asset(who, Action.CHANGE_DEPLOYMENT, self._endpoint(who, workspace, name))
+
+    def _endpoint(self, who: Principal, workspace: str, name: str) -> Asset:
+        found = self._services.get(who, workspace, name)
         if not is_endpoint(found):
             raise Conflict(
                 f"The web service {name!r} is no endpoint, so it has no versions.",
@@ -122,13 +143,13 @@ class Endpoints:
             )
         return found
 
-    def _add(self, workspace: str, endpoint: str, new: NewService, draft: Draft) -> Asset:
+    def _add(self, who: Principal, workspace: str, endpoint: str, new: NewService, draft: Draft) -> Asset:
         name = version_asset_name(endpoint, new.name)
         left = self._writer.find(workspace, name)
         if left is not None:
             self._writer.remove(left)
         told = {"description": new.description, "properties": dict(new.properties), ENDPOINT: endpoint}
-        return self._writer.add(workspace, name, {**draft.body, **told}, new.tags, new_credentials({}))
+        return self._writer.add(workspace, name, {**draft.body, **told}, new.tags, new_credentials({}), who.name)
 
     def _share(self, endpoint: Asset, versions: tuple[Version, ...]) -> Asset:
         body, credentials = {**endpoint.body, VERSIONS: stored(versions)}, self._credentials.of(endpoint)

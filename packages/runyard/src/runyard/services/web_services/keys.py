@@ -1,13 +1,14 @@
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from runyard.core.definitions.deployment import service_type
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import Conflict, InvalidArgument
 from runyard.model.assets import Asset
 from runyard.planning.web_services.service_config import asks_for_keys, asks_for_tokens
 from runyard.planning.web_services.service_parameters import PARAMETERS
 from runyard.planning.web_services.service_tokens import sign_token
-from runyard.services.web_services.blueprints import service_type
 from runyard.services.web_services.credentials import ServiceCredentials, new_key
 from runyard.services.web_services.web_services import WebServices
 from runyard.services.web_services.writing import ServiceWriter
@@ -26,20 +27,28 @@ class SignedToken:
     token_type: str = "Bearer"
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Either is good."""
+
+    primary: str
+    secondary: str
+
+
 class ServiceKeys:
     """What those show who ask a web service: keys, or tokens that expire."""
 
     def __init__(self, services: WebServices, credentials: ServiceCredentials, writer: ServiceWriter) -> None:
         self._services, self._credentials, self._writer = services, credentials, writer
 
-    def get(self, workspace: str, name: str) -> Mapping[str, str]:
+    def get(self, who: Principal, workspace: str, name: str) -> Keys:
         """Both keys. Raises Conflict where none is asked for."""
-        service = self._services.get(workspace, name)
+        service = self._services.get(who, workspace, name, Action.READ_KEYS)
         _require_keys(service)
         credentials = self._credentials.of(service)
-        return {"primary": credentials.primary, "secondary": credentials.secondary}
+        return Keys(credentials.primary, credentials.secondary)
 
-    def renew(self, workspace: str, name: str, which: str, value: str | None = None) -> Mapping[str, str]:
+    def renew(self, who: Principal, workspace: str, name: str, which: str, value: str | None = None) -> Keys:
         """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it. Where
         tokens are asked for, all that were signed so far are refused from then on."""
         place = which.lower()
@@ -47,16 +56,16 @@ class ServiceKeys:
             raise InvalidArgument(f"key must be 'Primary' or 'Secondary', got {ascii(which)[:80]}.")
         chosen = new_key() if value is None else PARAMETERS[f"{place}_key"].check("set_key", value)
         with self._writer.turn:
-            service = self._services.get(workspace, name)
+            service = self._services.get(who, workspace, name, Action.RENEW_KEYS)
             if not asks_for_tokens(service.body["config"]):
                 _require_keys(service)
             credentials = replace(self._credentials.of(service), **{place: chosen}, token_secret=new_key())
             self._writer.replace(service, service.body, service.tags, credentials, is_forced=False)
-        return {"primary": credentials.primary, "secondary": credentials.secondary}
+        return Keys(credentials.primary, credentials.secondary)
 
-    def sign(self, workspace: str, name: str) -> SignedToken:
+    def sign(self, who: Principal, workspace: str, name: str) -> SignedToken:
         """Raises Conflict where no token is asked for."""
-        service = self._services.get(workspace, name)
+        service = self._services.get(who, workspace, name, Action.READ_KEYS)
         if not asks_for_tokens(service.body["config"]):
             raise Conflict(f"{name!r} asks for no token.", hint="Deploy or update it with token_auth_enabled=True.")
         now = int(time.time())

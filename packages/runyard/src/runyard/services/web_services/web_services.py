@@ -1,33 +1,45 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from runyard.core.definitions.deployment import DeploymentSpec, service_type
+from runyard.core.definitions.fields import Tags
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset
 from runyard.model.names import check_asset_name
 from runyard.planning.web_services.service_config import changed_config
 from runyard.planning.web_services.web_service import Credentials
 from runyard.ports.stores import AssetStore
+from runyard.services.access import Access
 from runyard.services.kinds import added_properties
-from runyard.services.web_services.blueprints import Blueprints, Body, Draft, service_type
+from runyard.services.web_services.blueprints import Blueprints, Draft
 from runyard.services.web_services.credentials import ServiceCredentials, changed_credentials, new_credentials
 from runyard.services.web_services.versions import is_endpoint, is_version, place_of, version_asset_name, versions_in
 from runyard.services.web_services.writing import KIND, ServiceWriter
 from runyard.services.workspaces import Workspaces
 
-_REPLACED = ("models", "inference", "image_id", "submitter")
-"""What of a definition a change replaces as a whole."""
-
 
 @dataclass(frozen=True)
 class NewService:
     name: str
-    definition: Body
-    """type, models, inference, config, image_id and submitter."""
+    spec: DeploymentSpec
     description: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class ServiceChanges:
+    """What is to be other of a web service. `config` of the spec is merged into the one that is there."""
+
+    spec: DeploymentSpec = field(default_factory=DeploymentSpec)
+    description: str | None = None
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    """A None removes."""
+    properties: Tags = field(default_factory=dict)
+    """Added."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +52,7 @@ class Wanted:
     image: str | None = None
     tags: Mapping[str, str | None] = field(default_factory=dict)
     properties: Mapping[str, str | None] = field(default_factory=dict)
+    created_by: str | None = None
 
 
 class WebServices:
@@ -49,45 +62,48 @@ class WebServices:
         self,
         assets: AssetStore,
         workspaces: Workspaces,
+        access: Access,
         blueprints: Blueprints,
         credentials: ServiceCredentials,
         writer: ServiceWriter,
     ) -> None:
-        self._assets, self._workspaces, self._blueprints = assets, workspaces, blueprints
+        self._assets, self._workspaces, self._access, self._blueprints = assets, workspaces, access, blueprints
         self._credentials, self._writer = credentials, writer
 
-    def deploy(self, workspace: str, new: NewService) -> Asset:
+    def deploy(self, who: Principal, workspace: str, new: NewService) -> Asset:
         """Raises AlreadyExists for a name that is taken, unless `overwrite`: then it is replaced where it stands, and
         answers as it did until the new workers are ready."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.DEPLOY, workspace)
         check_asset_name(KIND, new.name)
-        self.find_place(workspace, new)
-        draft = self._blueprints.draft(workspace, new.definition)
+        self.find_place(who, workspace, new)
+        draft = self._blueprints.draft(who, workspace, new.spec)
         body = {**draft.body, "description": new.description, "properties": dict(new.properties)}
         with self._writer.turn:
-            there = self.find_place(workspace, new)
-            self.check_port(body, there)
+            there = self.find_place(who, workspace, new)
+            self.check_port(body["config"].get("port"), there)
             if there is not None and is_endpoint(there):
                 self.remove(there)
                 there = None
             if there is None:
-                return self._writer.add(workspace, new.name, body, new.tags, new_credentials(draft.secrets))
+                credentials = new_credentials(draft.secrets)
+                return self._writer.add(workspace, new.name, body, new.tags, credentials, who.name)
             credentials = changed_credentials(self._credentials.of(there), draft.secrets)
             return self._writer.replace(there, body, new.tags, credentials, is_forced=True)
 
-    def get(self, workspace: str, name: str) -> Asset:
-        self._workspaces.get(workspace)
+    def get(self, who: Principal, workspace: str, name: str, action: Action = Action.READ_ASSET) -> Asset:
+        """For what the caller is about to do. Raises NotFound, which names those there are."""
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         found = self._writer.find(workspace, name)
         if found is not None:
-            return found
+            return self._access.asset(who, action, found)
         known = ", ".join(f"'{one.name}'" for one in self._listed(workspace)[:20]) or "none"
         raise NotFound(
             f"There is no web service {ascii(name)[:80]} in workspace {workspace!r} (WebserviceNotFound). "
             f"Known: {known}."
         )
 
-    def list(self, workspace: str, wanted: Wanted) -> Sequence[Asset]:
-        self._workspaces.get(workspace)
+    def list(self, who: Principal, workspace: str, wanted: Wanted) -> Sequence[Asset]:
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         type = service_type(wanted.type) if wanted.type else None
         return [
             service
@@ -97,21 +113,21 @@ class WebServices:
             and _is_among(wanted.image, [service.body["image_id"] or ""])
             and _has(service.tags, wanted.tags)
             and _has(service.body["properties"], wanted.properties)
+            and wanted.created_by in (None, service.created_by)
         ]
 
-    def change(self, workspace: str, name: str, changes: Body) -> Asset:
-        """Any of models, inference, config (merged), description, tags (merged, a null removes), properties (added),
-        image_id and submitter. New workers are started only where the old ones could not serve so."""
+    def change(self, who: Principal, workspace: str, name: str, changes: ServiceChanges) -> Asset:
+        """New workers are started only where the old ones could not serve so."""
         with self._writer.turn:
-            seen = self.get(workspace, name)
+            seen = self.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
             before = self._credentials.of(seen)
-            draft = self._changed(seen, before, changes)
-            self.check_port(draft.body, seen)
-            said, tags = changes.get("description"), {**seen.tags, **(changes.get("tags") or {})}
+            draft = self._changed(who, seen, before, changes.spec)
+            self.check_port(draft.body["config"].get("port"), seen)
+            said, tags = changes.description, {**seen.tags, **changes.tags}
             body = {
                 **draft.body,
                 "description": seen.body["description"] if said is None else said,
-                "properties": added_properties(seen, changes.get("properties") or {}),
+                "properties": added_properties(seen, changes.properties),
                 **place_of(seen),
             }
             return self._writer.replace(
@@ -119,25 +135,30 @@ class WebServices:
                 body,
                 {key: value for key, value in tags.items() if value is not None},
                 changed_credentials(before, draft.secrets),
-                is_forced=_redefines(changes) and self._writer.has_failed(seen),
+                is_forced=changes.spec.redefines and self._writer.has_failed(seen),
             )
 
-    def reload(self, workspace: str, name: str) -> Asset:
+    def reload(self, who: Principal, workspace: str, name: str) -> Asset:
         """New workers from the same files."""
         with self._writer.turn:
-            seen = self.get(workspace, name)
-            for version in versions_in(seen):
-                self.reload(workspace, version_asset_name(name, version.name))
-            if is_endpoint(seen):
-                return seen
-            return self._writer.replace(seen, seen.body, seen.tags, self._credentials.of(seen), is_forced=True)
+            seen = self.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
+            if not is_endpoint(seen):
+                return self._reloaded(seen)
+            for version in self._versions_of(seen):
+                self._reloaded(version)
+            return seen
 
-    def delete(self, workspace: str, name: str) -> None:
+    def _reloaded(self, seen: Asset) -> Asset:
+        return self._writer.replace(seen, seen.body, seen.tags, self._credentials.of(seen), is_forced=True)
+
+    def delete(self, who: Principal, workspace: str, name: str) -> None:
         """Quiet when gone."""
-        self._workspaces.get(workspace)
+        self._workspaces.enter(who, Action.READ_ASSET, workspace)
         with self._writer.turn:
             there = self._writer.find(workspace, name)
-            forgotten = self._forget(there) if there is not None else []
+            if there is None:
+                return
+            forgotten = self._forget(self._access.asset(who, Action.CHANGE_DEPLOYMENT, there))
         for one in forgotten:
             self._writer.end(one)
 
@@ -153,40 +174,31 @@ class WebServices:
             self._writer.forget(one)
         return forgotten
 
-    def find_place(self, workspace: str, new: NewService) -> Asset | None:
+    def find_place(self, who: Principal, workspace: str, new: NewService) -> Asset | None:
         """What is to be overwritten, None where the name is free. Raises AlreadyExists."""
         there = self._writer.find(workspace, new.name)
-        if there is not None and not new.overwrite:
+        if there is None:
+            return None
+        if not new.overwrite:
             raise AlreadyExists(
                 f"There is a web service {new.name!r} in workspace {workspace!r} already.",
                 hint="Update or delete it, choose another name, or pass overwrite=True.",
             )
-        return there
+        return self._access.asset(who, Action.CHANGE_DEPLOYMENT, there)
 
-    def _changed(self, seen: Asset, before: Credentials, changes: Body) -> Draft:
-        """The definition with the changes in it. An image that is left for other models or code is no longer named."""
-        body = seen.body
+    def _changed(self, who: Principal, seen: Asset, before: Credentials, changes: DeploymentSpec) -> Draft:
         if is_endpoint(seen):
             return self._changed_endpoint(seen, changes)
         own = {"ssl_key_pem": before.private_key} if before.private_key else {}
-        definition: dict[str, Any] = {
-            "type": body["type"],
-            "config": changed_config({**body["config"], **own}, changes.get("config") or {}),
-            **{name: body[name] for name in _REPLACED},
-            **{name: changes[name] for name in _REPLACED if changes.get(name) is not None},
-        }
-        if changes.get("image_id"):
-            definition |= {name: changes.get(name) for name in ("models", "inference")}
-        elif _redefines(changes):
-            definition["image_id"] = None
-        return self._blueprints.draft(seen.workspace, definition)
+        config = changed_config({**seen.body["config"], **own}, changes.config)
+        return self._blueprints.draft(who, seen.workspace, changes.over(DeploymentSpec.parse(seen.body), config))
 
-    def _changed_endpoint(self, seen: Asset, changes: Body) -> Draft:
-        if _redefines(changes):
+    def _changed_endpoint(self, seen: Asset, changes: DeploymentSpec) -> Draft:
+        if changes.redefines:
             raise InvalidArgument(
                 f"{seen.name!r} is an endpoint: its versions have models and scripts.", hint="Use update_version()."
             )
-        config = changed_config(seen.body["config"], changes.get("config") or {})
+        config = changed_config(seen.body["config"], changes.config)
         return self._blueprints.endpoint_draft(config, versions_in(seen))
 
     def _listed(self, workspace: str) -> Sequence[Asset]:
@@ -201,9 +213,8 @@ class WebServices:
         found = [self._writer.find(service.workspace, name) for name in names]
         return [version for version in found if version is not None]
 
-    def check_port(self, body: Body, itself: Asset | None) -> None:
+    def check_port(self, port: int | None, itself: Asset | None) -> None:
         """Of two that ask for one port the second is refused at once, by name."""
-        port = body["config"].get("port")
         if port is None:
             return
         for workspace in self._assets.list_workspaces():
@@ -213,10 +224,6 @@ class WebServices:
                         f"Port {port} is that of the web service {other.name!r} in workspace {workspace.name!r}.",
                         hint="Choose another port, or leave it out.",
                     )
-
-
-def _redefines(changes: Body) -> bool:
-    return any(changes.get(name) is not None for name in ("models", "inference", "image_id"))
 
 
 def _is_among(wanted: str | None, ids: Sequence[str]) -> bool:

@@ -45,12 +45,20 @@ class ServiceWriter:
         except NotFound:
             return None
 
-    def add(self, workspace: str, name: str, body: Body, tags: Mapping[str, str], credentials: Credentials) -> Asset:
+    def add(
+        self,
+        workspace: str,
+        name: str,
+        body: Body,
+        tags: Mapping[str, str],
+        credentials: Credentials,
+        created_by: str,
+    ) -> Asset:
         with self._models_stay:
             self._blueprints.require_models(workspace, body["models"])
             secret = self._credentials.keep(workspace, name, credentials)
             whole = {**body, "revision": 1, "generation": 1, SECRET_KEY: secret}
-            made = self._assets.add(workspace, KIND, name, whole, tags)
+            made = self._assets.add(workspace, KIND, name, whole, tags, created_by)
         try:
             self._apply(self._blueprints.spec(made, credentials))
         except BaseException:

@@ -1,0 +1,104 @@
+"""Where a service is, and which certificates prove that it is the one."""
+
+import http.client
+import json
+import os
+import ssl
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, urlsplit
+
+from runyard.errors import InvalidArgument
+from runyard_sdk.home import is_of_home
+
+CA_FILE = "service-ca.pem"
+_BLOCK_BYTES = 1 << 20
+_PLAIN = "".join(map(chr, range(0x21, 0x7F)))
+
+
+def api_path(path: str) -> str:
+    """The path of a route with what an address cannot hold escaped: run ids may have letters of any language."""
+    is_plain = path.isascii() and path.isprintable() and " " not in path
+    return f"/api/v1{path if is_plain else quote(path, safe=_PLAIN)}"
+
+
+class ServiceAddress(NamedTuple):
+    """`ca` is the text of certificates in PEM form, or the path of a file of them; trusted beside the system's."""
+
+    url: str
+    ca: str = ""
+
+    def connection(self, timeout_seconds: float) -> http.client.HTTPConnection:
+        """One that will be made by its first request, which raises OSError where that cannot be.
+        InvalidArgument for an address that is none, or certificates that cannot be read."""
+        parts = _parsed(self.url)
+        host = parts.hostname or ""
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, parts.port, timeout_seconds, blocksize=_BLOCK_BYTES)
+        trust = _trusting(self.ca, os.path.getmtime(self.ca) if _is_path(self.ca) and os.path.isfile(self.ca) else 0.0)
+        return http.client.HTTPSConnection(
+            host, parts.port, timeout=timeout_seconds, context=trust, blocksize=_BLOCK_BYTES
+        )
+
+
+def address_in(home: Path) -> ServiceAddress:
+    """As the home's service.json has it now. OSError or ValueError where there is none, or it is another home's."""
+    found = json.loads((home / "service.json").read_bytes())
+    try:
+        if not is_of_home(found, str(home)):
+            raise ValueError(f"service.json of {home} was copied from another home")
+        return ServiceAddress(str(found["url"]), str(found.get("ca") or ""))
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(f"service.json names no service: {problem}") from problem
+
+
+def certificates_file(home: Path) -> Path | None:
+    """What a script's RUNYARD_CA shall name; None where the system's certificates are enough. While the service is
+    away it is what it was."""
+    path = home / CA_FILE
+    try:
+        ca = address_in(home).ca
+    except (OSError, ValueError):
+        return path if path.is_file() else None
+    if not ca or _is_path(ca):
+        return Path(ca) if ca else None
+    if not path.is_file() or path.read_text() != ca:
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_text(ca)
+        beside.chmod(0o644)  # scripts read it, and a container's user may be another
+        beside.replace(path)
+    return path
+
+
+def _parsed(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise InvalidArgument(f"{url!r} is no address of a service.", hint="One looks like https://train.example:8443.")
+    return parts
+
+
+def _is_path(ca: str) -> bool:
+    return os.path.isabs(ca) and "\n" not in ca
+
+
+@lru_cache(maxsize=8)  # the system's certificates take 10 ms to read
+def _trusting(ca: str, modified: float) -> ssl.SSLContext:
+    """`modified` makes a file that was replaced another one."""
+    context = ssl.create_default_context()
+    # The service's own certificate may stand for itself: its issuer need not be known. Newer Pythons are strict about
+    # the form of certificates; what one Python takes, all shall take.
+    context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
+    try:
+        if ca:
+            context.load_verify_locations(**{"cafile" if _is_path(ca) else "cadata": ca})
+    except (OSError, ValueError) as problem:
+        named = f"in {ca}" if _is_path(ca) else "for the service"
+        raise InvalidArgument(
+            f"The certificates to trust {named} cannot be used: {problem}.", hint="They must be in PEM form."
+        ) from problem
+    return context

@@ -1,0 +1,221 @@
+import http.client
+import itertools
+import json
+import os
+import ssl
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from runyard.client.address import ServiceAddress, address_in, api_path
+from runyard.client.connections import Body, Connection, IdleConnections
+from runyard.client.refusals import ServiceAway, away, refused
+from runyard.errors import InvalidArgument, Json
+
+Headers = dict[str, str]
+_REQUEST_ID = "X-Request-Id"
+_BLOCK_BYTES = 1 << 20
+_NOT_SATISFIABLE = 416
+_TROUBLES = (OSError, http.client.HTTPException, ValueError)
+_CUT = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
+_NONE: Headers = {}
+_BYTES: Headers = {"Content-Type": "application/octet-stream"}
+_JSON: Headers = {"Content-Type": "application/json"}
+
+
+class Answer:
+    """An answer that is read as it comes."""
+
+    def __init__(self, response: http.client.HTTPResponse, fail: Callable[[Exception], Exception]) -> None:
+        self._response, self._fail = response, fail
+        self.status = response.status
+
+    def read(self, size: int | None = None) -> bytes:
+        """The next bytes, b"" at the end. Raises ServiceAway where the connection breaks before the end."""
+        try:
+            piece = self._response.read(size)
+            if not piece and self._response.length:
+                raise ConnectionError(f"the answer ended {self._response.length} bytes early")
+            return piece
+        except _TROUBLES as problem:
+            raise self._fail(problem) from problem
+
+
+class ServiceClient:
+    """Requests to one service with one token, over connections that are kept. Threads may share it.
+
+    Paths lie below `/api/v1` and begin with a slash. Each method raises the RunyardError that the service answered
+    with, or ServiceAway where another try may succeed; see `patiently`. A request on a kept connection that turns out
+    to be closed is sent once more, so all but `open` and `upload_open` are only for what may arrive twice.
+    """
+
+    def __init__(
+        self,
+        where: Path | ServiceAddress,
+        token: str,
+        *,
+        silence_seconds: float = 30.0,
+        waits_for: Iterable[int] = (),
+        translate: Callable[[Exception], Exception] = lambda error: error,
+    ) -> None:
+        """`where` may be a home: its service.json is read for each new connection, so that a service that came back
+        elsewhere is found. An answer of a status in `waits_for` is ServiceAway. `translate` may return another
+        exception to raise."""
+        self._where, self.token, self._silence_seconds = where, token, silence_seconds
+        self._waits_for, self._translate = frozenset(waits_for), translate
+        if not (token.isascii() and token.isprintable()):
+            raise InvalidArgument("The token holds a line end or another character that no token has.")
+        self._idle = IdleConnections()
+        self._name, self._numbers = os.urandom(4).hex(), itertools.count(1)
+
+    def get(self, path: str) -> Json:
+        return decoded(self._request("GET", path, None, _NONE))
+
+    def post(self, path: str, body: Json | None = None) -> Json:
+        content = b"" if body is None else json.dumps(body).encode()
+        return decoded(self._request("POST", path, content, _JSON))
+
+    def delete(self, path: str) -> None:
+        self._request("DELETE", path, None, _NONE)
+
+    def read(self, path: str) -> bytes:
+        """The answer's bytes."""
+        return self._request("GET", path, None, _NONE)
+
+    def post_bytes(self, path: str, content: bytes) -> bytes:
+        return self._request("POST", path, content, _BYTES)
+
+    def upload_open(self, path: str, content: IO[bytes], size: int) -> None:
+        """PUT the next `size` bytes of an open file."""
+        self._request("PUT", path, content, {**_BYTES, "Content-Length": str(size)})
+
+    def download(self, path: str, target: Path) -> None:
+        """Write the answer to a file as it comes. Raises OSError where the file cannot be written."""
+        with self.open(path) as answer, target.open("wb") as file:
+            while piece := answer.read(_BLOCK_BYTES):
+                file.write(piece)
+
+    @contextmanager
+    def open(
+        self, path: str, method: str = "GET", body: Body = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[Answer]:
+        """Send once and give the answer to be read as it comes. 416 is left to the caller, who knows the range. What
+        the caller raises meanwhile passes as it is; a connection whose answer is not read to its end is closed."""
+        sent = self._with_id({**(_NONE if body is None else _BYTES), **(headers or {})})
+        connection = self._idle.take() or self._connect()
+        is_reusable = False
+        try:
+            response = self._opened(connection, method, api_path(path), body, sent)
+            yield Answer(response, lambda problem: self._away(problem, sent))
+            is_reusable = response.isclosed() and not response.will_close
+        finally:
+            if is_reusable:
+                self._idle.put(connection)
+            else:
+                connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections; a later request makes a new one."""
+        self._idle.close()
+
+    def _request(self, method: str, path: str, body: bytes | IO[bytes] | None, headers: Headers) -> bytes:
+        sent, target = self._with_id(headers), api_path(path)
+        connection = self._idle.take()
+        if connection is not None:
+            try:
+                return self._exchange(connection, method, target, body, sent)
+            except _TROUBLES as problem:
+                connection.close()
+                if isinstance(problem, TimeoutError) or not (body is None or isinstance(body, bytes)):
+                    raise self._away(problem, sent) from problem
+            # The service may have closed it while it was idle, just before this request.
+        connection = self._connect()
+        try:
+            return self._exchange(connection, method, target, body, sent)
+        except _TROUBLES as problem:
+            connection.close()
+            raise self._away(problem, sent) from problem
+
+    def _exchange(self, connection: Connection, method: str, target: str, body: Body, headers: Headers) -> bytes:
+        response = self._send(connection, method, target, body, headers)
+        content = response.read()
+        if response.will_close:
+            connection.close()
+        else:
+            self._idle.put(connection)
+        if response.status >= 400:
+            raise self._refused(response.status, content, headers)
+        return content
+
+    def _opened(
+        self, connection: Connection, method: str, target: str, body: Body, headers: Headers
+    ) -> http.client.HTTPResponse:
+        try:
+            response = self._send(connection, method, target, body, headers)
+            if response.status < 400 or response.status == _NOT_SATISFIABLE:
+                return response
+            content = response.read()
+        except _TROUBLES as problem:
+            raise self._away(problem, headers) from problem
+        raise self._refused(response.status, content, headers)
+
+    def _send(
+        self, connection: Connection, method: str, target: str, body: Body, headers: Headers
+    ) -> http.client.HTTPResponse:
+        try:
+            connection.send(method, target, body, headers)
+        except _CUT:
+            self._raise_early_refusal(connection, method, headers)
+            raise
+        return connection.receive(method)
+
+    def _raise_early_refusal(self, connection: Connection, method: str, headers: Headers) -> None:
+        """A service that refuses a body answers before it has read all of it."""
+        with suppress(OSError, http.client.HTTPException), closing(connection):
+            response = connection.receive(method)
+            if response.status >= 400:
+                raise self._refused(response.status, response.read(), headers)
+
+    def _connect(self) -> Connection:
+        is_fixed = isinstance(self._where, ServiceAddress)
+        try:
+            address = self._where if isinstance(self._where, ServiceAddress) else address_in(self._where)
+            return Connection(address.connection(self._silence_seconds), self.token)
+        except _TROUBLES as problem:
+            raise self._translate(away(problem)) from problem
+        except InvalidArgument as problem:
+            if is_fixed:
+                raise
+            # service.json may be put right at any moment.
+            raise self._translate(ServiceAway(str(problem))) from problem
+
+    def _with_id(self, headers: Headers) -> Headers:
+        """Each request has an id, which stands in the service's access log; a repetition has the same."""
+        return {**headers, _REQUEST_ID: f"{self._name}-{next(self._numbers):x}"}
+
+    def _refused(self, status: int, content: bytes, headers: Headers) -> Exception:
+        return self._translate(refused(status, content, headers[_REQUEST_ID], self._waits_for))
+
+    def _away(self, problem: Exception, headers: Headers) -> Exception:
+        return self._translate(away(problem, headers[_REQUEST_ID]))
+
+
+def byte_range(start: int, length: int | None = None) -> dict[str, str]:
+    """The header that asks for so many bytes from `start` on; all the rest where `length` is None."""
+    return {"Range": f"bytes={start}-{'' if length is None else start + length - 1}"}
+
+
+def decoded(content: bytes) -> Json:
+    """The JSON of an answer. Raises ServiceAway for what is none: a proxy may answer in the service's place."""
+    try:
+        parsed: Json = json.loads(content) if content else {}
+        return parsed
+    except ValueError as problem:
+        raise ServiceAway(f"the service answered what is not JSON: {content[:300]!r}") from problem
+
+
+def quoted(part: str) -> str:
+    """A name or path as part of an address; slashes stay."""
+    return urllib.parse.quote(part, safe="/")

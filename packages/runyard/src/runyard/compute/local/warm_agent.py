@@ -1,0 +1,117 @@
+import contextlib
+import fcntl
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from runyard.errors import EngineError, EngineSilent, Json
+from runyard.model.worker_variables import WORKER_VARIABLES
+from runyard.node.agent_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
+from runyard.node.attempt import PART_VARIABLE
+from runyard.node.detached import DetachedProcess
+from runyard.node.fence import guard_words
+from runyard.node.processes import ProcessId
+from runyard.node.version import node_version
+
+_START_SECONDS = 20.0
+_ANSWER_SECONDS, _ANSWER_OF_SILENT_SECONDS = 5.0, 0.5
+_LOOK_AGAIN_SECONDS = 0.02
+_OF_OTHERS = WORKER_VARIABLES | {"RUNYARD_ATTEMPT", PART_VARIABLE}
+
+
+class WarmAgent:
+    """The agent of a home folder, started when it is asked something and is not there. It outlives this object."""
+
+    def __init__(self, home: Path, *, environ: Mapping[str, str] | None = None, guard: ProcessId | None = None) -> None:
+        """The agent has these variables (by default our own). With a `guard` it ends all it looks after when that
+        process ends, and it is no child of ours."""
+        self._home, self._environ, self._guard = home, environ, guard
+        self._starting = threading.Lock()
+        self._process = DetachedProcess("node agent", home / "agent.log", another=ANOTHER_AGENT)
+        self._checked = self._is_silent = False
+
+    def ask(self, request: Json) -> Json:
+        """Its answer. Raises EngineSilent when it lives and does not answer, EngineError when it refuses, or cannot be
+        started."""
+        if self._checked:
+            with contextlib.suppress(OSError):
+                return self._ask(request)
+        with self._starting:
+            self._ensure()
+            return self._ask(request)
+
+    def is_silent(self) -> bool:
+        """Whether it lives and has not answered since it was last asked: somebody may have stopped it. It does what it
+        was asked when it goes on."""
+        if self._is_silent:
+            with contextlib.suppress(OSError, EngineError):
+                self._ask({"op": "status"})
+        return self._is_silent
+
+    def _ask(self, request: Json) -> Json:
+        """Raises OSError when there is no agent."""
+        seconds = _ANSWER_OF_SILENT_SECONDS if self._is_silent else _ANSWER_SECONDS
+        try:
+            answer = ask_agent(self._home, request, timeout_seconds=seconds)
+        except (TimeoutError, BlockingIOError) as error:  # the latter where too many wait to be heard
+            self._is_silent = self._lives()
+            if not self._is_silent:
+                raise
+            said = f"The node agent of {self._home} lives and does not answer; it is asked again."
+            raise EngineSilent(said, hint="If somebody has stopped it, let it go on: kill -CONT.") from error
+        except OSError:
+            self._is_silent = False
+            raise
+        self._is_silent = False
+        return answer
+
+    def _lives(self) -> bool:
+        """By its lock, which ends with its process and in no other way."""
+        try:
+            lock = os.open(self._home / AGENT_LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def _ensure(self) -> None:
+        """An agent of another version than the one installed, or with another guard, is asked to leave; its
+        supervisors live on."""
+        sent_away: set[int] = set()
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                status = self._ask({"op": "status"})
+                # A successor runs what is installed now, however old the code of this process is.
+                is_current = status["version"] == node_version() or (sent_away and status["pid"] not in sent_away)
+                if is_current and status.get("guard") == self._guard_words():
+                    self._checked = True
+                    return
+                sent_away.add(status["pid"])
+                self._ask({"op": "exit"})
+            except OSError:
+                self._process.start(self._command, self._variables())
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        log = self._home / "agent.log"
+        raise EngineError(
+            f"The node agent of {self._home} did not start within {_START_SECONDS:.0f} s.", hint=f"See {log}."
+        )
+
+    def _command(self, told: int) -> list[str]:
+        command = [sys.executable, "-m", "runyard.node.exit_keeper", str(self._home), str(told)]
+        return command if self._guard is None else [*command, guard_words(self._guard)]
+
+    def _variables(self) -> dict[str, str]:
+        given = os.environ if self._environ is None else self._environ
+        return {name: value for name, value in given.items() if name not in _OF_OTHERS}
+
+    def _guard_words(self) -> str | None:
+        return None if self._guard is None else guard_words(self._guard)

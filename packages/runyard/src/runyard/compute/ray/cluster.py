@@ -1,0 +1,182 @@
+"""The bridge's side of Ray: gangs, agents on nodes, and what is known of the cluster. Imported by the bridge alone."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ray
+from ray.util.placement_group import (
+    PlacementGroup,
+    get_placement_group,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
+from runyard.compute.ray.address import CLIENT_SCHEME, require_ray
+from runyard.compute.ray.agents import Agents
+from runyard.compute.ray.names import NAMESPACE, holder_name, parse_gang
+from runyard.compute.ray.node_actor import GpuHolder
+from runyard.compute.ray.scaling import Scaling
+from runyard.errors import EngineError, Json
+
+_AT_ONCE_SECONDS = 0.05
+_PLACING_SECONDS = 3600.0
+_HOLDER_SECONDS = 60.0
+_GONE = ("REMOVED",)
+
+
+def connect(address: str, service: str, tell: Callable[[Json], None]) -> "Cluster":
+    """Raises EngineError when no Ray listens there, else what Ray raises."""
+    require_ray(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+    return Cluster(service, tell, is_client=address.startswith(CLIENT_SCHEME))
+
+
+class Cluster:
+    """One connection to a cluster, for one service. Methods may run in many threads."""
+
+    def __init__(self, service: str, tell: Callable[[Json], None], *, is_client: bool) -> None:
+        self._service, self._tell = service, tell
+        self._agents, self._scaling = Agents(service), Scaling(service, is_client=is_client)
+        self._gpus: dict[str, list[list[str]]] = {}
+        self._watched: set[str] = set()
+        self._lock = threading.Lock()
+        self._known: dict[str, Callable[[Json], Any]] = {
+            "state": lambda _: self._state(),
+            "gang": lambda m: self._gang(m["name"], m["bundles"]),
+            "drop": lambda m: self._drop(m["name"]),
+            "ask": lambda m: self._agents.ask_all(m["requests"], m["seconds"]),
+            "replace": lambda m: self._agents.replace(m["node"]),
+            "let_go": lambda m: self._agents.let_go(m["node"]),
+            "minima": lambda m: self._scaling.want(m["bundles"]),
+        }
+
+    def do(self, op: str, message: Json) -> Any:
+        return self._known[op](message)
+
+    def beat(self) -> None:
+        """Raises when the cluster does not answer."""
+        ray.nodes()
+
+    def _state(self) -> Json:
+        leaving = self._scaling.leaving()
+        nodes = [
+            {
+                "id": node["NodeID"],
+                "address": node["NodeManagerAddress"],
+                "name": node.get("NodeName") or node["NodeManagerAddress"],
+                "is_alive": bool(node["Alive"]),
+                "is_leaving": node["NodeID"] in leaving,
+                "is_head": "node:__internal_head__" in node["Resources"],
+                "resources": node["Resources"],
+                "why": node.get("DeathReasonMessage") or "",
+            }
+            for node in ray.nodes()
+        ]
+        return {"nodes": nodes, "gangs": self._gangs(), **self._scaling.facts()}
+
+    def _gangs(self) -> list[Json]:
+        found = []
+        for entry in placement_group_table().values():
+            name = parse_gang(entry["name"])
+            if name is not None and name.service == self._service and entry["state"] not in _GONE:
+                found.append(self._facts(entry))
+        return found
+
+    def _facts(self, entry: Json) -> Json:
+        bundles = [entry["bundles"][index] for index in sorted(entry["bundles"])]
+        return {
+            "name": entry["name"],
+            "state": entry["state"],
+            "nodes": [entry["bundles_to_node_id"][index] for index in sorted(entry["bundles"])],
+            "gpus": self._gpus_of(entry, bundles),
+            "bundles": bundles,
+        }
+
+    def _gang(self, name: str, bundles: list[dict[str, float]]) -> Json:
+        """Have the placement group of a run; it is asked for once, whoever asks again."""
+        group = self._find(name)
+        if group is None:
+            strategy = "STRICT_SPREAD" if len(bundles) > 1 else "PACK"
+            group = placement_group(bundles, strategy=strategy, name=name, lifetime="detached")
+        if not group.wait(_AT_ONCE_SECONDS):
+            self._watch(name, group)
+        return self._facts(placement_group_table(group))
+
+    def _find(self, name: str) -> PlacementGroup | None:
+        try:
+            return get_placement_group(name)
+        except ValueError:
+            return None
+
+    def _drop(self, name: str) -> Json:
+        """Quiet when it is gone. What runs in it under Ray's hand, such as holders of GPUs, ends with it."""
+        group = self._find(name)
+        if group is not None:
+            remove_placement_group(group)
+        self._gpus.pop(name, None)
+        return {}
+
+    def _watch(self, name: str, group: PlacementGroup) -> None:
+        """Tell when the gang is there."""
+        with self._lock:
+            if name in self._watched:
+                return
+            self._watched.add(name)
+
+        def wait() -> None:
+            try:
+                if group.wait(_PLACING_SECONDS):
+                    self._tell({"event": "gang", "name": name})
+            except Exception:  # removed meanwhile, or the cluster is gone: nobody waits for it any more
+                pass
+            finally:
+                self._watched.discard(name)
+
+        threading.Thread(target=wait, name="placing", daemon=True).start()
+
+    def _gpus_of(self, entry: Json, bundles: list[dict[str, float]]) -> list[list[str]] | None:
+        """The GPUs that Ray gave to each bundle, [] for those without; None while that is being found out."""
+        name = entry["name"]
+        if entry["state"] != "CREATED" or not any(bundle.get("GPU") for bundle in bundles):
+            return [[] for _ in bundles]
+        if name not in self._gpus:
+            with self._lock:
+                if name not in self._watched:
+                    self._watched.add(name)
+                    arguments = (name, bundles)
+                    threading.Thread(target=self._hold_gpus, args=arguments, name="holding", daemon=True).start()
+        return self._gpus.get(name)
+
+    def _hold_gpus(self, name: str, bundles: list[dict[str, float]]) -> None:
+        try:
+            group = self._find(name)
+            if group is None:
+                return
+            holders = [_holder(group, name, index, int(bundle["GPU"])) for index, bundle in enumerate(bundles)]
+            self._gpus[name] = ray.get([holder.ids.remote() for holder in holders], timeout=_HOLDER_SECONDS)
+            self._tell({"event": "gang", "name": name})
+        except Exception as e:  # tried again when somebody next asks for the gang
+            raise EngineError(f"The GPUs of {name} could not be held: {e}") from e
+        finally:
+            self._watched.discard(name)
+
+
+def _holder(group: PlacementGroup, name: str, bundle: int, gpus: int) -> Any:
+    return (
+        ray.remote(GpuHolder)
+        .options(
+            name=holder_name(name, bundle),
+            lifetime="detached",
+            get_if_exists=True,
+            num_cpus=0,
+            num_gpus=gpus,
+            placement_group=group,
+            placement_group_bundle_index=bundle,
+            max_restarts=0,
+        )
+        .remote()
+    )

@@ -1,0 +1,200 @@
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from runyard.compute.ray.ray_cluster import NodeSilent, RayCluster
+from runyard.compute.ray.state import ClusterState, RayNode
+from runyard.compute.remote.placements import Placement, Placements, RemoteNode
+from runyard.compute.remote.silence import GIVE_UP_SECONDS, Silence
+from runyard.errors import EngineError, Json
+from runyard.model.plan import LaunchPlan
+from runyard.planning.plan_json import plan_to_json
+from runyard.ports.engine import Capabilities, Observed, PartPhase, Ticket, ticket_for
+from runyard.version import VERSION
+
+_MOST_NODES = 10_000
+_START_SECONDS = 30.0
+_ASK_SECONDS = 10.0
+_ASK_SILENT_SECONDS = 1.0
+"""Of a node that has not answered before: the others must not wait for it each time."""
+_AWAY_SECONDS = 300.0
+"""Raylets whose head is gone end themselves after a minute, unless told otherwise, and our agents with them."""
+
+
+class RayEngine:
+    """Supervisors on the nodes of a Ray cluster, which share no files with the service.
+
+    An attempt is found again by its id: on which nodes it was started lies in the service's home, and what runs
+    there in the homes of the nodes.
+    """
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        placements: Placements,
+        service_facts: Callable[[], Json],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`service_facts`: url and ca by which nodes reach the service."""
+        self._cluster, self._placements, self._service_facts = cluster, placements, service_facts
+        self._silence = Silence(clock)
+        self._stopped: set[str] = set()
+        self.capabilities = Capabilities(_MOST_NODES)
+
+    def submit(self, plan: LaunchPlan) -> Ticket:
+        placement = self._placements.find(plan.attempt_id) or self._place(plan)
+        service = self._service_facts()
+        requests = []
+        for index, (part, node) in enumerate(placement.parts()):
+            body = plan_to_json(replace(plan, node=index))
+            request = {"op": "start", "part": part, "plan": body, "service": service, "version": VERSION}
+            requests.append((node, request))
+        answers = self._ask(requests, _START_SECONDS)
+        state = self._cluster.look()
+        for (node, _), answer in zip(requests, answers, strict=True):
+            # What was to run on a node that is gone meanwhile is found lost; the others have been started.
+            if isinstance(answer, EngineError) and _is_there(state, node):
+                raise answer
+        return ticket_for(plan.attempt_id, len(plan.nodes))
+
+    def observe(self, tickets: Sequence[Ticket]) -> Mapping[Ticket, Sequence[Observed]]:
+        if not tickets:
+            return {}
+        self._stopped = {attempt for attempt in self._stopped if self._placements.find(attempt) is not None}
+        placements = {ticket: self._placements.find(ticket.attempt_id) for ticket in tickets}
+        if self._cluster.link.away_seconds() > _AWAY_SECONDS:
+            why = f"The Ray cluster at {self._cluster.link.address} has not answered for {_AWAY_SECONDS:.0f} s."
+            return {ticket: _all_gone(placement, why) for ticket, placement in placements.items()}
+        state = self._cluster.look()
+        seen, silent = self._ask_phases(state, [found for found in placements.values() if found is not None])
+        if silent:  # perhaps it left between the two questions
+            state = self._cluster.look()
+            still_silent = {node_id: error for node_id, error in silent.items() if _is_alive(state, node_id)}
+            if still_silent and not seen and not all(map(self._silence.is_final, still_silent)):
+                raise next(iter(still_silent.values()))
+        return {
+            ticket: [Observed(PartPhase.LOST)]
+            if placement is None
+            else [self._observed(state, placement, node, seen.get(part)) for part, node in placement.parts()]
+            for ticket, placement in placements.items()
+        }
+
+    def recover(self, ticket: Ticket, node: int) -> None:
+        placement = self._placements.find(ticket.attempt_id)
+        if placement is not None:
+            part, place = placement.parts()[node]
+            (answer,) = self._ask([(place, {"op": "recover", "part": part})])
+            if isinstance(answer, EngineError):
+                raise answer
+
+    def cancel(self, ticket: Ticket, *, grace: timedelta, end_as: str = "canceled") -> None:
+        placement = self._placements.find(ticket.attempt_id)
+        if placement is None:
+            return
+        self._stopped.add(placement.attempt_id)
+        state = self._cluster.look()
+        request = {"op": "cancel", "grace": grace.total_seconds(), "end_as": end_as}
+        asked = [(node, {**request, "part": part}) for part, node in placement.parts() if _is_there(state, node)]
+        failures = [answer for answer in self._ask(asked) if isinstance(answer, EngineError)]
+        if failures:
+            raise failures[0]
+
+    def _place(self, plan: LaunchPlan) -> Placement:
+        """The nodes that the run holds; for what holds none, any that is there."""
+        state = self._cluster.look()
+        gang = state.gang_of(plan.run_id)
+        if gang is not None and gang.is_ready and len(gang.node_ids) == len(plan.nodes):
+            nodes = [state.node(node_id) for node_id in gang.node_ids]
+        elif plan.kind == "prepare":
+            nodes = [_least_busy(state)]
+        else:
+            raise EngineError(f"Run {plan.run_id} holds no nodes of the Ray cluster at {self._cluster.link.address}.")
+        placement = Placement(plan.attempt_id, plan.run_id, tuple(node for node in nodes if node is not None))
+        self._placements.keep(placement)
+        return placement
+
+    def _ask_phases(
+        self, state: ClusterState, placements: Sequence[Placement]
+    ) -> tuple[dict[str, PartPhase], dict[str, EngineError]]:
+        """Of the parts on nodes that are there; and, by node, why one did not answer. It must not hide the others."""
+        by_node: dict[str, list[str]] = defaultdict(list)
+        places: dict[str, RemoteNode] = {}
+        for placement in placements:
+            for part, node in placement.parts():
+                if _is_there(state, node):
+                    by_node[node.id].append(part)
+                    places[node.id] = node
+        asked = [(places[node_id], {"op": "phases", "parts": parts}) for node_id, parts in by_node.items()]
+        seen: dict[str, PartPhase] = {}
+        silent: dict[str, EngineError] = {}
+        for (node, _), answer in zip(asked, self._ask(asked), strict=True):
+            if isinstance(answer, EngineError):
+                silent[node.id] = answer
+            else:
+                seen.update({part: PartPhase(phase) for part, phase in answer["phases"].items()})
+        return seen, silent
+
+    def _ask(
+        self, requests: Sequence[tuple[RemoteNode, Json]], seconds: float = _ASK_SECONDS
+    ) -> Sequence[Json | EngineError]:
+        """Each request to its node, in two rounds: those who were silent do not hold up the others."""
+        known = {node.id for node, _ in requests if self._silence.holds(node.id)}
+        answers: dict[int, Json | EngineError] = {}
+        for are_silent, patience in ((False, seconds), (True, _ASK_SILENT_SECONDS)):
+            asked = {number: each for number, each in enumerate(requests) if (each[0].id in known) == are_silent}
+            if asked:
+                answers.update(zip(asked, self._cluster.ask(list(asked.values()), seconds=patience), strict=True))
+        for number, (node, _) in enumerate(requests):
+            self._note(node, answers[number])
+        return [answers[number] for number in range(len(requests))]
+
+    def _note(self, node: RemoteNode, answer: Json | EngineError) -> None:
+        if not isinstance(answer, NodeSilent):
+            self._silence.heard(node.id)
+            return
+        self._silence.unheard(node.id)
+        if self._silence.wants_replacement(node.id):
+            with contextlib.suppress(EngineError):
+                self._cluster.replace_agent(node)
+
+    def _observed(
+        self, state: ClusterState, placement: Placement, node: RemoteNode, phase: PartPhase | None
+    ) -> Observed:
+        if phase is not None:
+            return Observed(phase)
+        named = f"Node {node.name} ({node.address})"
+        if _is_there(state, node):
+            # Ray has it, and its supervisors speak for themselves: not to answer is no sign of loss. But what was to
+            # end must end.
+            if self._silence.is_final(node.id) and placement.attempt_id in self._stopped:
+                why = f"{named} has not answered for {GIVE_UP_SECONDS:.0f} s, though Ray calls it alive."
+                return Observed(PartPhase.GONE, why)
+            return Observed(PartPhase.ALIVE, f"{named} does not answer.")
+        known = state.node(node.id)
+        said = f" Ray says: {known.why}" if known is not None and known.why else ""
+        return Observed(PartPhase.GONE, f"{named} has left the Ray cluster.{said}")
+
+
+def _is_there(state: ClusterState, node: RemoteNode) -> bool:
+    return _is_alive(state, node.id)
+
+
+def _is_alive(state: ClusterState, node_id: str) -> bool:
+    found = state.node(node_id)
+    return found is not None and found.is_alive
+
+
+def _all_gone(placement: Placement | None, why: str) -> list[Observed]:
+    return [Observed(PartPhase.GONE, why)] * (1 if placement is None else len(placement.nodes))
+
+
+def _least_busy(state: ClusterState) -> RayNode:
+    """A worker before the head, since building takes a machine's cores."""
+    held = [node_id for gang in state.gangs for node_id in gang.node_ids]
+    living = [node for node in state.nodes if node.is_alive and not node.is_leaving]
+    if not living:
+        raise EngineError("The Ray cluster has no living node.")
+    return min(living, key=lambda node: (node.is_head, held.count(node.id)))

@@ -1,0 +1,48 @@
+"""The actor on each Ray node. It starts our agent and hands messages to it; it forks nothing itself."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from runyard.compute.remote.node_agent import NodeAgent
+from runyard.compute.remote.node_home import claim_home, nodes_folder
+from runyard.errors import EngineError, Json
+from runyard.node.processes import ProcessId, identify
+
+_OF_RAY = ("RAY_", "PYTHON")
+
+
+class RayNodeAgent:
+    """Its methods are called by the bridge. None raises: an error comes back as `{"error": ...}`."""
+
+    def __init__(self, service: str, address: str) -> None:
+        raylet = _raylet()
+        home = claim_home(nodes_folder(), service, address, raylet)
+        self._agent = NodeAgent(home, environ=_variables_of(raylet), guard=raylet, requirement="runyard[ray]")
+
+    def ask(self, request: Json) -> Json:
+        return self._agent.ask(request)
+
+
+class GpuHolder:
+    """Lives in a bundle of a gang for as long as the gang does, and knows which GPUs Ray gave to it."""
+
+    def ids(self) -> list[str]:
+        import ray
+
+        return [str(number) for number in ray.get_gpu_ids()]
+
+
+def _raylet() -> ProcessId:
+    given = os.environ.get("RAY_RAYLET_PID", "")
+    found = identify(int(given) if given.isdigit() else os.getppid())
+    if found is None:
+        raise EngineError("The raylet of this node is gone.")
+    return found
+
+
+def _variables_of(raylet: ProcessId) -> dict[str, str]:
+    """As the operator started the node: Ray changes those of its workers (CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS)."""
+    text = Path(f"/proc/{raylet.pid}/environ").read_bytes().decode("utf-8", "surrogateescape")
+    pairs: list[Any] = [line.partition("=") for line in text.split("\0") if "=" in line]
+    return {name: value for name, _, value in pairs if not name.startswith(_OF_RAY)}

@@ -1,0 +1,207 @@
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from runyard.compute.ray.names import GangName
+from runyard.compute.ray.ray_cluster import RayCluster
+from runyard.compute.ray.sizes import bundle_of, check_gang, words_for
+from runyard.compute.ray.state import ClusterState, RayGang, RayNode
+from runyard.compute.remote.placements import Placements
+from runyard.core.definitions.run import RunDefinition
+from runyard.errors import EngineError, InvalidArgument
+from runyard.model.assets import Asset
+from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
+from runyard.model.runs import RunId, RunRecord
+from runyard.planning.vm_sizes import NodeResources
+from runyard.ports.clock import Clock
+
+_DEFAULT_MOST = 1000
+_FIRST_CONNECTION_SECONDS = 5.0
+
+
+class RayPool:
+    """The nodes that Ray gives to runs: one placement group a run, kept by Ray, found again by its name."""
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        service: str,
+        clock: Clock,
+        placements: Placements,
+        sizes: Mapping[str, NodeResources],
+    ) -> None:
+        self._ray, self._service, self._clock = cluster, service, clock
+        self._placements, self._sizes = placements, sizes
+        self._used_at: dict[str, datetime] = {}
+        self._since: dict[tuple[str, str], datetime] = {}
+
+    def check(self, cluster: Asset, definition: RunDefinition) -> None:
+        needed, most = definition.node_count, most_nodes(cluster)
+        if needed > most:
+            raise InvalidArgument(
+                f"node_count must be at most {most} on {cluster.name!r}, got {needed}.",
+                hint="Lower it or choose a larger target.",
+            )
+        bundle = self._bundle(cluster)
+        try:
+            state = self._ray.state(patience_seconds=_FIRST_CONNECTION_SECONDS)
+        except EngineError:
+            return  # the run waits until the cluster is there
+        check_gang(needed, bundle, state)
+
+    def hold(self, cluster: Asset, run: RunRecord) -> Gang:
+        most, needed, bundle = most_nodes(cluster), run.definition.node_count, self._bundle(cluster)
+        try:
+            state = self._ray.state()
+            gang = state.gang_of(run.id)
+            if gang is None or not gang.is_ready:
+                taken = sum(len(other.node_ids) for other in _gangs_of(state, cluster) if other.name.run_id != run.id)
+                if taken + needed > most:
+                    return Gang(most_nodes=most, waits_for=_waits_for_others(cluster, state, needed, most - taken))
+                gang = self._ray.ask_gang(self._name(cluster, run.id), bundle, needed)
+                state = self._ray.look()
+        except EngineError as e:
+            return Gang(most_nodes=most, waits_for=f"Waiting for '{cluster.name}': {e.problem}")
+        if gang is None or not gang.is_ready:
+            return Gang(most_nodes=most, waits_for=_waits_for_ray(cluster, state, needed, bundle))
+        return Gang(self._nodes_of(cluster, state, gang), most)
+
+    def held_by(self, cluster: Asset, run: RunRecord) -> Gang:
+        state = self._ray.state()
+        gang = state.gang_of(run.id)
+        nodes = self._nodes_of(cluster, state, gang) if gang is not None and gang.is_ready else ()
+        return Gang(nodes, most_nodes(cluster))
+
+    def release(self, run_id: RunId) -> None:
+        gang = self._ray.look().gang_of(run_id)
+        if gang is not None:
+            self._ray.drop_gang(gang.name)
+
+    def resize(self, clusters: Sequence[Asset], living: set[RunId]) -> None:
+        """While the cluster is away nothing is done: what is left is found at the next call."""
+        self._placements.forget_others(living)
+        try:
+            state = self._ray.state()
+            for gang in state.gangs:
+                if RunId(gang.name.run_id) not in living:
+                    self._ray.drop_gang(gang.name)
+            self._ray.want([self._bundle(each) for each in clusters for _ in range(least_nodes(each))])
+            self._let_go_of_idle(clusters, state, living)
+        except EngineError:
+            return
+
+    def gpus_promised(self, cluster: Asset) -> int | None:
+        return int(self._bundle(cluster).get("GPU", 0))
+
+    def list(self, cluster: Asset) -> Sequence[Node]:
+        """Those that runs hold or wait for, then those that are free and large enough, up to the cluster's most."""
+        try:
+            state = self._ray.state()
+        except EngineError:
+            return []
+        bundle, most = self._bundle(cluster), most_nodes(cluster)
+        held = [node for gang in _gangs_of(state, cluster) for node in self._nodes_of(cluster, state, gang)]
+        taken = {node_id for gang in state.gangs for node_id in gang.node_ids}
+        free = [node for node in state.nodes if node.id not in taken and not node.is_head and _may_serve(node, bundle)]
+        return [*held, *(self._idle(cluster, node) for node in free[: max(0, most - len(held))])]
+
+    def _bundle(self, cluster: Asset) -> dict[str, float]:
+        return bundle_of(cluster.body, self._sizes)
+
+    def _name(self, cluster: Asset, run_id: str) -> GangName:
+        return GangName(self._service, cluster.workspace, cluster.name, run_id)
+
+    def _nodes_of(self, cluster: Asset, state: ClusterState, gang: RayGang) -> tuple[Node, ...]:
+        """In the order of the gang's bundles. A node that has not come yet, or is gone, has no address."""
+        found = []
+        for index, node_id in enumerate(gang.node_ids):
+            node = state.node(node_id)
+            found.append(
+                Node(
+                    cluster.workspace,
+                    cluster.name,
+                    node_name(node, state) if node else f"{cluster.name}-{index}",
+                    node.address if node else "",
+                    _state_in(gang, node),
+                    self._known_since(gang.name.run_id, f"{index}:{node_id}"),
+                    gang.name.run_id,
+                    gpus=gang.gpus[index] if gang.gpus else (),
+                )
+            )
+        return tuple(found)
+
+    def _idle(self, cluster: Asset, node: RayNode) -> Node:
+        state = NodeState.LEAVING if node.is_leaving else NodeState.IDLE
+        since = self._known_since("", node.id)
+        return Node(cluster.workspace, cluster.name, node.name, node.address, state, since)
+
+    def _known_since(self, run_id: str, place: str) -> datetime:
+        return self._since.setdefault((run_id, place), self._clock.now())
+
+    def _let_go_of_idle(self, clusters: Sequence[Asset], state: ClusterState, living: set[RunId]) -> None:
+        """A warm agent keeps Ray's autoscaler from giving its node back, so it goes when the node has idled long."""
+        if state.autoscales is False:
+            return
+        now = self._clock.now()
+        busy = {node_id for gang in state.gangs for node_id in gang.node_ids} | self._placements.busy_nodes(living)
+        self._used_at.update(dict.fromkeys(busy, now))
+        limit = min((idle_seconds(cluster) for cluster in clusters), default=0.0)
+        for node in state.nodes:
+            used_at = self._used_at.setdefault(node.id, now)
+            if not node.is_alive or now - used_at < timedelta(seconds=limit):
+                continue
+            if self._ray.let_go(node):
+                self._used_at[node.id] = now
+
+
+def most_nodes(cluster: Asset) -> int:
+    most = cluster.body.get("max_nodes")
+    return _DEFAULT_MOST if most is None else int(most)
+
+
+def least_nodes(cluster: Asset) -> int:
+    return min(int(cluster.body.get("min_nodes") or 0), most_nodes(cluster))
+
+
+def idle_seconds(cluster: Asset) -> float:
+    seconds = cluster.body.get("idle_seconds_before_scaledown")
+    return float(DEFAULT_IDLE_SECONDS if seconds is None else seconds)
+
+
+def node_name(node: RayNode, state: ClusterState) -> str:
+    """As Ray calls it; with a part of its id where two nodes have one name."""
+    same = [other for other in state.nodes if other.name == node.name and other.is_alive]
+    return node.name if len(same) < 2 else f"{node.name}-{node.id[:6]}"
+
+
+def _may_serve(node: RayNode, bundle: Mapping[str, float]) -> bool:
+    return node.is_alive and (node.is_leaving or node.fits(bundle))
+
+
+def _gangs_of(state: ClusterState, cluster: Asset) -> list[RayGang]:
+    place = (cluster.workspace, cluster.name)
+    return [gang for gang in state.gangs if (gang.name.workspace, gang.name.cluster) == place]
+
+
+def _state_in(gang: RayGang, node: RayNode | None) -> NodeState:
+    if node is None or not gang.is_ready:
+        return NodeState.UNUSABLE if node is not None and not node.is_alive else NodeState.PREPARING
+    if not node.is_alive:
+        return NodeState.UNUSABLE
+    return NodeState.LEAVING if node.is_leaving else NodeState.RUNNING
+
+
+def _waits_for_others(cluster: Asset, state: ClusterState, needed: int, free: int) -> str:
+    runs = sorted({gang.name.run_id for gang in _gangs_of(state, cluster)})
+    listed = ", ".join(runs[:3]) + (", ..." if len(runs) > 3 else "")
+    words = f"Waiting for {_nodes(needed)} of '{cluster.name}': {max(0, free)} of its {most_nodes(cluster)} free"
+    return f"{words}, others held by {listed}."
+
+
+def _waits_for_ray(cluster: Asset, state: ClusterState, needed: int, bundle: Mapping[str, float]) -> str:
+    large_enough = sum(1 for node in state.nodes if node.fits(bundle))
+    words = f"Waiting for Ray to give {_nodes(needed)} of '{cluster.name}' with {words_for(bundle)} each"
+    return f"{words}: {large_enough} of the nodes that are there now are large enough, and some of those are taken."
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"

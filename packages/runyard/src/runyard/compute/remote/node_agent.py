@@ -1,0 +1,140 @@
+"""What a remote node is asked, whoever placed it. Starts our agent and hands messages to it; forks nothing itself."""
+
+import json
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from runyard.compute.local.node_parts import NodeParts
+from runyard.compute.local.warm_agent import WarmAgent
+from runyard.errors import EngineError, Json, RunyardError, to_wire
+from runyard.node.attempt import attempt_folders
+from runyard.node.fence import open_guard
+from runyard.node.processes import ProcessId, identify
+from runyard.version import VERSION
+
+_LOOK_AGAIN_SECONDS = 1.0
+
+
+class NodeAgent:
+    """Lives on a node for as long as runs may come there.
+
+    `ask` takes `{"op": ...}`: "hello" with `version`; "service" with `url` and `ca`; "start" with `version`,
+    `service`, `part` and `plan`; "phases" with `parts`; "recover" with `part`; "cancel" with `part`, `grace` and
+    `end_as`; "leave".
+    All may be repeated. It never raises: an error comes back as `{"error": ...}`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        guard: ProcessId | None = None,
+        requirement: str = "runyard",
+    ) -> None:
+        """`home`: see `claim_home`. `environ`: the variables of all that runs there, by default our own. With a `guard`
+        everything ends when that process does. `requirement` is what a node of another version has to install."""
+        self._home, self._requirement = home, requirement
+        self._agent = WarmAgent(self._home, environ=environ, guard=guard)
+        self._parts = NodeParts(self._home, self._agent)
+        self._known: dict[str, Callable[[Json], Json]] = {
+            "hello": self._hello,
+            "service": self._service,
+            "start": self._start,
+            "phases": self._phases,
+            "recover": self._recover,
+            "cancel": self._cancel,
+            "leave": self._leave,
+        }
+        self._is_leaving = False
+        threading.Thread(target=self._keep_agent, name="keeping", daemon=True).start()
+
+    def ask(self, request: Json) -> Json:
+        try:
+            return self._known[request["op"]](request)
+        except RunyardError as e:
+            return {"error": to_wire(e)}
+        except OSError as e:
+            return {"error": to_wire(EngineError(f"The node cannot do what it was asked: {e}."))}
+
+    def _hello(self, request: Json) -> Json:
+        require_version(request["version"], self._requirement)
+        return {"version": VERSION, "home": str(self._home), "pid": os.getpid()}
+
+    def _service(self, request: Json) -> Json:
+        """Where the service is reached from here. Without any token: a node has only those of its attempts."""
+        self._write("service.json", {"url": request["url"], "ca": request["ca"]})
+        return {}
+
+    def _start(self, request: Json) -> Json:
+        require_version(request["version"], self._requirement)
+        self._service(request["service"])
+        self._parts.lay_out(request["part"], request["plan"])
+        self._parts.start(request["part"])
+        return {}
+
+    def _phases(self, request: Json) -> Json:
+        return {"phases": {part: self._parts.phase(part).value for part in request["parts"]}}
+
+    def _recover(self, request: Json) -> Json:
+        self._parts.recover(request["part"])
+        return {}
+
+    def _cancel(self, request: Json) -> Json:
+        self._parts.cancel(request["part"], float(request["grace"]), request["end_as"])
+        return {}
+
+    def _leave(self, _: Json) -> Json:
+        """The agent goes, unless it has something to look after: `is_free` says which."""
+        if attempt_folders(self._home):
+            return {"is_free": False}
+        self._is_leaving = True
+        self._agent.ask({"op": "exit"})
+        return {"is_free": True}
+
+    def _keep_agent(self) -> None:
+        """An agent that is killed while parts are here is started again at once: nobody else ends what they leave."""
+        while not self._is_leaving:
+            try:
+                process = identify(int(self._agent.ask({"op": "status"})["pid"]))
+            except (RunyardError, OSError):
+                process = None
+            if process is not None:
+                _wait_for_end(process)
+            else:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            while not self._is_leaving and not attempt_folders(self._home):
+                time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _write(self, name: str, body: Json) -> None:
+        text = json.dumps(body)
+        place = self._home / name
+        if place.exists() and place.read_text(encoding="utf-8") == text:
+            return
+        beside = self._home / f".{name}.{os.getpid()}.{threading.get_ident()}"
+        beside.touch(mode=0o600)
+        beside.write_text(text, encoding="utf-8")
+        beside.rename(place)
+
+
+def require_version(wanted: str, requirement: str = "runyard") -> None:
+    """Plans of another version may say what this one does not know."""
+    if wanted != VERSION:
+        raise EngineError(
+            f"This node has runyard {VERSION}, the service {wanted}.",
+            hint=f"Install the same on every node: pip install '{requirement}=={wanted}'",
+        )
+
+
+def _wait_for_end(process: ProcessId) -> None:
+    descriptor = open_guard(process)
+    if descriptor is None:
+        return
+    try:
+        select.select([descriptor], [], [])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,75 @@
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from runyard.model.plan import part_name
+from runyard.model.runs import AttemptId, RunId
+
+
+@dataclass(frozen=True)
+class RemoteNode:
+    """A node as who placed it knows it."""
+
+    id: str
+    address: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """On which nodes an attempt was started."""
+
+    attempt_id: AttemptId
+    run_id: RunId
+    nodes: tuple[RemoteNode, ...]
+
+    def parts(self) -> list[tuple[str, RemoteNode]]:
+        return [(part_name(self.attempt_id, index), node) for index, node in enumerate(self.nodes)]
+
+
+class Placements:
+    """Kept in files of the service's home, so that a restart of it finds every attempt again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, Placement] = {}
+
+    def find(self, attempt_id: str) -> Placement | None:
+        if attempt_id not in self._known:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                body = json.loads(self._file(attempt_id).read_bytes())
+                nodes = tuple(RemoteNode(node_id, address, name) for node_id, address, name in body["nodes"])
+                self._known[attempt_id] = Placement(AttemptId(attempt_id), RunId(body["run_id"]), nodes)
+        return self._known.get(attempt_id)
+
+    def keep(self, placement: Placement) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        nodes = [[node.id, node.address, node.name] for node in placement.nodes]
+        body = {"attempt_id": placement.attempt_id, "run_id": placement.run_id, "nodes": nodes}
+        beside = self._folder / f".{os.getpid()}.{abs(hash(placement.attempt_id))}"
+        beside.write_text(json.dumps(body), encoding="utf-8")
+        beside.rename(self._file(placement.attempt_id))
+        self._known[placement.attempt_id] = placement
+
+    def forget_others(self, living: set[RunId]) -> None:
+        """Only the attempts of these runs are still asked for."""
+        for file in self._folder.glob("[!.]*.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                body = json.loads(file.read_bytes())
+                if RunId(body["run_id"]) in living:
+                    self.find(body["attempt_id"])
+                else:
+                    self._known.pop(body["attempt_id"], None)
+                    file.unlink(missing_ok=True)
+
+    def busy_nodes(self, living: set[RunId]) -> set[str]:
+        """Ids of the nodes where attempts of these runs were started."""
+        found: Sequence[Placement] = list(self._known.values())
+        return {node.id for placement in found if placement.run_id in living for node in placement.nodes}
+
+    def _file(self, attempt_id: str) -> Path:
+        return self._folder / f"{quote(attempt_id, safe='')}.json"

@@ -1,0 +1,94 @@
+import json
+import threading
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from runyard.compute.kind import SiteNeeds
+from runyard.compute.registry import LOCAL, ComputeKinds
+from runyard.compute.targets import ComputeTargets
+from runyard.errors import InvalidArgument
+from runyard.model.assets import Asset
+from runyard.planning.vm_sizes import BUILT_IN, TABLE_VARIABLE, NodeResources, edited_table
+from runyard.ports.clock import Clock
+from runyard.ports.engine import Site
+from runyard.ports.stores import NodeStore
+from runyard.settings import Settings
+
+
+class KnownSites:
+    """A site for this machine and for each cluster that a compute target names, made when it is first asked for."""
+
+    def __init__(self, targets: ComputeTargets, needs: SiteNeeds) -> None:
+        self.targets, self._needs = targets, needs
+        self._sites: dict[tuple[str, str], Site] = {}
+        self._lock = threading.Lock()
+
+    def home(self) -> Site:
+        return self._sites.get((LOCAL, "")) or self._at({"engine": LOCAL})
+
+    def of(self, cluster: Asset) -> Site:
+        return self._at(cluster.body)
+
+    def all(self) -> Sequence[Site]:
+        home = self.home()
+        with self._lock:
+            return [home, *(site for site in self._sites.values() if site is not home)]
+
+    def require(self, body: Mapping[str, Any]) -> None:
+        """Raises EngineError where no cluster that can be used answers; may take seconds."""
+        read = self.targets.read(body)
+        read.kind.require(read.target, read.settings, self._needs.home)
+
+    def warm(self) -> None:
+        """Have ready what the first run would have to wait for."""
+        if self.targets.default != LOCAL:
+            self._at({}).warm()
+        self.home().warm()
+
+    def close(self) -> None:
+        """End what belongs to the service alone; runs go on."""
+        with self._lock:
+            for site in self._sites.values():
+                site.close()
+
+    def _at(self, body: Mapping[str, Any]) -> Site:
+        read = self.targets.read(body)
+        place = read.kind.name, read.place
+        with self._lock:
+            if place not in self._sites:
+                self._sites[place] = read.kind.open_site(read.target, read.settings, self._needs)
+            return self._sites[place]
+
+
+def build_sites(
+    settings: Settings,
+    home: Path,
+    nodes: NodeStore,
+    clock: Clock,
+    *,
+    url: str,
+    node_url: str = "",
+    node_ca: str = "",
+    on_change: Callable[[], None] = lambda: None,
+) -> KnownSites:
+    """`url` is the service's on this machine; `node_url` where other machines reach it, with `node_ca` the certificate
+    they shall trust. `on_change` is called, from any thread, when nodes that were waited for may be there.
+
+    Raises InvalidArgument naming a setting that cannot be used."""
+    targets = ComputeTargets(ComputeKinds(), settings.engine, settings.variables)
+    targets.check_settings()
+    sizes = read_vm_sizes(settings.vm_sizes)
+    return KnownSites(targets, SiteNeeds(home, nodes, clock, url, node_url or url, node_ca, sizes, on_change))
+
+
+def read_vm_sizes(file: Path | None) -> Mapping[str, NodeResources]:
+    """The built-in table, with the sizes of the operator's file. Raises InvalidArgument naming what is wrong in it."""
+    if file is None:
+        return BUILT_IN
+    try:
+        text = file.read_text(encoding="utf-8")
+        return edited_table(json.loads(text) if file.suffix == ".json" else tomllib.loads(text))
+    except (OSError, ValueError) as e:
+        raise InvalidArgument(f"{TABLE_VARIABLE} names {file}, which cannot be read as TOML or JSON: {e}.") from e

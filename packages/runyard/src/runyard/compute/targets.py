@@ -1,0 +1,111 @@
+"""What a compute target's body says of its kind, checked and read."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from runyard.compute.fields import options_of, read_body, read_variables
+from runyard.compute.registry import LOCAL, AnyKind, ComputeKinds
+from runyard.errors import EngineError, InvalidArgument
+
+ENGINE_VARIABLE = "RUNYARD_ENGINE"
+_ADDRESS = "address"
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ReadTarget:
+    """A compute target's kind, what the target says, what the operator has set for its kind, and where it is."""
+
+    kind: AnyKind
+    target: Any
+    settings: Any
+    place: str
+
+
+class ComputeTargets:
+    """Reads compute targets. Targets that name no kind are of the default one."""
+
+    def __init__(self, kinds: ComputeKinds, default: str = LOCAL, variables: Mapping[str, str] | None = None) -> None:
+        self._kinds, self.default, self._variables = kinds, default, variables or {}
+        self._settings: dict[str, Any] = {}
+
+    def read(self, body: Body) -> ReadTarget:
+        """Of a body that is stored. Raises EngineError where its kind is missing, or cannot use what it says."""
+        kind = self._kinds.get(str(body.get("engine") or self.default))
+        try:
+            target, settings = read_body(kind.target, _given(body)), self._settings_of(kind)
+            return ReadTarget(kind, target, settings, kind.place(target, settings))
+        except InvalidArgument as error:
+            raise EngineError(f"Compute kind {kind.name!r} cannot use this target: {error}") from error
+
+    def checked(self, body: Body) -> dict[str, Any]:
+        """`engine`, `address` and `settings` as they are kept. InvalidArgument names the field that is wrong."""
+        engine = body.get("engine")
+        if engine is not None and engine not in [*self._kinds.names(), *self._kinds.left_out()]:
+            known = ", ".join(map(repr, self._kinds.names()))
+            raise InvalidArgument(
+                f"engine must be one of {known}, got {ascii(engine)[:80]}.", hint="Leave it out for the default."
+            )
+        kind, given = self._kinds.get(engine or self.default), _given(body)
+        options = {one.name: one for one in options_of(kind.target)}
+        if _ADDRESS in given and (engine is None or _ADDRESS not in options):
+            raise InvalidArgument(
+                f"address {ascii(given[_ADDRESS])[:80]} is given, but engine is {engine!r}, which has none.",
+                hint="Give the engine that it is an address of.",
+            )
+        if given and engine is None:
+            raise InvalidArgument("settings are given without engine.", hint="Give the engine that they are for.")
+        if body.get("is_attached"):
+            if not kind.attached_as:
+                raise InvalidArgument(f"A cluster of compute kind {kind.name!r} cannot be attached.", hint="Create it.")
+            for one in options.values():
+                if one.is_required and not given.get(one.name):
+                    raise InvalidArgument(f"{one.name} is missing, which a cluster that is attached must have.")
+        target = read_body(kind.target, given)
+        kind.place(target, self._settings_of(kind))
+        read = {name: value for name, value in asdict(target).items() if name in given}
+        kept = {"engine": engine, _ADDRESS: read.pop(_ADDRESS, None), "settings": read or None}
+        return {name: value for name, value in kept.items() if value is not None}
+
+    def check_settings(self) -> None:
+        """Raises InvalidArgument naming the variable where the operator's settings for a kind cannot be used.
+
+        Kinds for which nothing is set are not imported.
+        """
+        names = self._kinds.names()
+        if self.default not in names:
+            raise InvalidArgument(
+                f"{ENGINE_VARIABLE} is {self.default!r}.", hint=f"Set it to {' or '.join(names) or 'nothing'}."
+            )
+        for name in names:
+            if name == self.default != LOCAL or any(key.startswith(_prefix(name)) for key in self._variables):
+                try:
+                    kind = self._kinds.get(name)
+                except EngineError as error:
+                    if name == self.default:
+                        raise InvalidArgument(f"{ENGINE_VARIABLE} is {name!r}: {error.problem}") from error
+                    continue
+                settings = self._settings_of(kind)
+                if name == self.default:
+                    kind.place(read_body(kind.target, {}), settings)
+
+    def _settings_of(self, kind: AnyKind) -> Any:
+        if kind.name not in self._settings:
+            self._settings[kind.name] = read_variables(kind.settings, _prefix(kind.name), self._variables)
+        return self._settings[kind.name]
+
+
+def _prefix(name: str) -> str:
+    return f"RUNYARD_{name.upper().replace('-', '_')}_"
+
+
+def _given(body: Body) -> dict[str, Any]:
+    """The fields of a body that are its kind's own."""
+    settings = body.get("settings")
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InvalidArgument(f"settings must be an object, got {ascii(settings)[:80]}.")
+    given = {str(name): value for name, value in (settings or {}).items() if value is not None}
+    if _ADDRESS in given:
+        raise InvalidArgument("address is given in settings.", hint="Give it beside them.")
+    return given if body.get(_ADDRESS) is None else {**given, _ADDRESS: body[_ADDRESS]}

@@ -1,0 +1,173 @@
+"""What each kind of caller may do, as one table.
+
+The owner and the service's own loops may do everything. Other callers have the reach that the table gives them
+for an action; an action that it does not name for them is not theirs.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runyard.core.principal import Principal, Role
+from runyard.errors import Forbidden
+
+
+class Reach(StrEnum):
+    """How far a caller's right goes. The text is what a refusal says that the caller may do."""
+
+    ANYTHING = "anything"
+    WORKSPACE = "what is in its own workspace"
+    TREE = "its own run and the runs below it"
+    ATTEMPT = "its own attempt"
+    CREATED = "what its own run, or one below it, has made"
+    DECLARED = "the data that its run has declared"
+    SHOWN = "what runs of its workspace have sent, and what its own run is made of"
+
+
+class Action(StrEnum):
+    """A verb on a kind of thing, as a refusal says it."""
+
+    SEE_SERVICE = "see the service's version"
+    OPERATE_SERVICE = "operate the service"
+    LIST_WORKSPACES = "list workspaces"
+    READ_WORKSPACE = "read a workspace"
+    CHANGE_WORKSPACE = "make, change or delete a workspace"
+    CREATE_EXPERIMENT = "make or describe an experiment"
+    DELETE_EXPERIMENT = "delete an experiment"
+
+    SUBMIT_RUN = "submit a run"
+    READ_RUN = "read a run"
+    WRITE_RUN = "change, end or add to a run"
+    CANCEL_RUN = "cancel a run"
+    DELETE_RUN = "delete a run"
+    DELIVER_RUN = "deliver logs, metrics and files of a run"
+    SEE_DELIVERED = "see what was delivered of a run"
+    MOVE_RUNS = "export and import runs"
+
+    REPORT_ATTEMPT = "report on an attempt"
+    SERVE_ATTEMPT = "fetch what an attempt needs"
+
+    READ_BLOB = "read a stored file"
+    WRITE_BLOB = "store a file"
+    ADOPT_BLOB = "store a file of the service's machine by its path"
+
+    READ_ASSET = "read an asset"
+    CREATE_ASSET = "register an asset"
+    CHANGE_ASSET = "change, replace or delete an asset"
+    PLACE_COMPUTE = "choose the machines of a compute target"
+    READ_SECRET = "read a secret"
+    WRITE_SECRET = "write or delete a secret"
+
+    OPEN_FOLDERS = "make any folder of the service's machine a datastore"
+    READ_CREDENTIALS = "read the credentials of a datastore"
+    READ_FILES = "read files of a datastore"
+    WRITE_FILES = "write files of a datastore"
+    DELETE_FILES = "delete files of a datastore"
+
+    BUILD_ENVIRONMENT = "build an environment"
+    CHOOSE_PACKAGES = "choose where packages come from"
+
+    DEPLOY = "deploy, profile or package a model"
+    CHANGE_DEPLOYMENT = "change or delete a web service"
+    READ_KEYS = "read the keys of a web service"
+    RENEW_KEYS = "renew the keys of a web service"
+
+
+_A, _R = Action, Reach
+TABLE: Mapping[Action, Mapping[Role, Reach]] = {
+    _A.SEE_SERVICE: {Role.RUN: _R.ANYTHING, Role.NODE: _R.ANYTHING},
+    _A.OPERATE_SERVICE: {},
+    _A.LIST_WORKSPACES: {Role.RUN: _R.ANYTHING},
+    _A.READ_WORKSPACE: {Role.RUN: _R.WORKSPACE},
+    _A.CHANGE_WORKSPACE: {},
+    _A.CREATE_EXPERIMENT: {Role.RUN: _R.WORKSPACE},
+    _A.DELETE_EXPERIMENT: {},
+    _A.SUBMIT_RUN: {Role.RUN: _R.WORKSPACE},
+    _A.READ_RUN: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.TREE},
+    _A.WRITE_RUN: {Role.RUN: _R.TREE},
+    _A.CANCEL_RUN: {Role.RUN: _R.TREE},
+    _A.DELETE_RUN: {},
+    _A.DELIVER_RUN: {Role.RUN: _R.TREE, Role.NODE: _R.TREE},
+    _A.SEE_DELIVERED: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.TREE},
+    _A.MOVE_RUNS: {},
+    _A.REPORT_ATTEMPT: {Role.NODE: _R.ATTEMPT},
+    _A.SERVE_ATTEMPT: {Role.NODE: _R.ATTEMPT},
+    _A.READ_BLOB: {Role.RUN: _R.SHOWN, Role.NODE: _R.SHOWN},
+    _A.WRITE_BLOB: {Role.RUN: _R.ANYTHING, Role.NODE: _R.ANYTHING},
+    _A.ADOPT_BLOB: {Role.RUN: _R.ANYTHING},
+    _A.READ_ASSET: {Role.RUN: _R.WORKSPACE},
+    _A.CREATE_ASSET: {Role.RUN: _R.WORKSPACE},
+    _A.CHANGE_ASSET: {Role.RUN: _R.CREATED},
+    _A.PLACE_COMPUTE: {},
+    _A.READ_SECRET: {Role.RUN: _R.WORKSPACE},
+    _A.WRITE_SECRET: {},
+    _A.OPEN_FOLDERS: {},
+    _A.READ_CREDENTIALS: {},
+    _A.READ_FILES: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.DECLARED},
+    _A.WRITE_FILES: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.DECLARED},
+    _A.DELETE_FILES: {Role.NODE: _R.DECLARED},
+    _A.BUILD_ENVIRONMENT: {Role.RUN: _R.WORKSPACE},
+    _A.CHOOSE_PACKAGES: {},
+    _A.DEPLOY: {Role.RUN: _R.WORKSPACE},
+    _A.CHANGE_DEPLOYMENT: {Role.RUN: _R.CREATED},
+    _A.READ_KEYS: {Role.RUN: _R.WORKSPACE},
+    _A.RENEW_KEYS: {Role.RUN: _R.CREATED},
+}
+_UNBOUNDED = frozenset({Role.OWNER, Role.SERVICE})
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What is asked about. The callables answer what only a store knows, and are asked when it matters."""
+
+    name: str
+    """As a refusal shows it: "run r_1", "workspace 'lab'"."""
+    workspace: str | None = None
+    run_id: str | None = None
+    attempt_id: str | None = None
+    created_by: str = ""
+    is_below: Callable[[str], bool] = lambda run_id: False
+    """Whether the run, or the run that made it, came from the run of that id."""
+    is_its_data: Callable[[], bool] = lambda: False
+    """Whether it is data that the caller's run has declared, or a file that its workspace has."""
+
+
+SERVICE_ITSELF = Resource("the service")
+
+
+def may(who: Principal, action: Action, on: Resource) -> bool:
+    if who.role in _UNBOUNDED:
+        return True
+    reach = TABLE[action].get(who.role)
+    return reach is not None and _REACHES[reach](who, on)
+
+
+def require(who: Principal, action: Action, on: Resource) -> None:
+    """Raises Forbidden, which says what would be needed."""
+    if not may(who, action, on):
+        raise _refusal(who, action, on)
+
+
+def _refusal(who: Principal, action: Action, on: Resource) -> Forbidden:
+    whose = {Role.RUN: "The token of run", Role.NODE: "The node's token of run"}[who.role]
+    reach = TABLE[action].get(who.role)
+    if reach is None:
+        problem = f"{whose} {who.run_id} may not {action}."
+    else:
+        problem = f"{whose} {who.run_id} does not reach {on.name}: to {action} it reaches {reach} and no more."
+    return Forbidden(problem, hint="Use the owner's token.", action=action.name.lower(), needs="owner")
+
+
+def _is_in_tree(who: Principal, on: Resource) -> bool:
+    return who.run_id is not None and (on.run_id == who.run_id or on.is_below(who.run_id))
+
+
+_REACHES: Mapping[Reach, Callable[[Principal, Resource], bool]] = {
+    Reach.ANYTHING: lambda who, on: True,
+    Reach.WORKSPACE: lambda who, on: who.workspace is not None and on.workspace == who.workspace,
+    Reach.TREE: _is_in_tree,
+    Reach.ATTEMPT: lambda who, on: on.attempt_id is not None and on.attempt_id == who.attempt_id,
+    Reach.CREATED: lambda who, on: on.created_by == who.name or _is_in_tree(who, on),
+    Reach.DECLARED: lambda who, on: on.is_its_data(),
+    Reach.SHOWN: lambda who, on: on.is_its_data(),
+}

@@ -1,0 +1,144 @@
+"""Routes as they are declared: what each takes and answers. The application and the OpenAPI are made from them."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar, get_args
+
+from fastapi import Depends, params
+from pydantic import BaseModel
+
+from runyard.http.bodies import reader_of
+
+Endpoint = Callable[..., Any]
+E = TypeVar("E", bound=Endpoint)
+
+
+@dataclass(frozen=True)
+class Media:
+    """An answer, or a body, that is not JSON of a model."""
+
+    type: str
+    about: str
+    example: str = ""
+
+
+OCTETS = Media("application/octet-stream", "Bytes as they are stored.")
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    endpoint: Endpoint
+    answers: Any
+    """A model, a Media, or None where nothing is answered but the status."""
+    takes: Media | None
+    """Of a body that is no model."""
+    status: int
+    dependencies: Sequence[params.Depends] = ()
+    also: Mapping[int, Any] = field(default_factory=dict)
+    """Models of answers with other statuses, where they are no ErrorAnswer."""
+    is_open: bool = False
+    """It needs no token: what it needs, it asks for itself."""
+
+    @property
+    def file(self) -> str:
+        return self.endpoint.__module__.rpartition(".")[2]
+
+    @property
+    def operation_id(self) -> str:
+        return f"{self.file}_{self.endpoint.__name__}"
+
+    @property
+    def models(self) -> list[Any]:
+        """Of its body and its answers."""
+        parameters = inspect.signature(self.endpoint).parameters.values()
+        bodies = [body_model(one.annotation) for one in parameters]
+        answers = [] if isinstance(self.answers, Media) else [self.answers]
+        return [*filter(None, bodies), *answers, *self.also.values()]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Collects the routes of a file."""
+
+    prefix: str = ""
+    dependencies: Sequence[params.Depends] = ()
+    all: list[Route] = field(default_factory=list)
+
+    def get(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("GET", path, answers, **more)
+
+    def head(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("HEAD", path, answers, **more)
+
+    def post(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("POST", path, answers, **more)
+
+    def put(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("PUT", path, answers, **more)
+
+    def patch(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("PATCH", path, answers, **more)
+
+    def delete(self, path: str, answers: Any = None, **more: Any) -> Callable[[E], E]:
+        return self._of("DELETE", path, answers, **more)
+
+    def _of(
+        self,
+        method: str,
+        path: str,
+        answers: Any,
+        *,
+        takes: Media | None = None,
+        status: int | None = None,
+        dependencies: Sequence[params.Depends] = (),
+        also: Mapping[int, Any] | None = None,
+        is_open: bool = False,
+    ) -> Callable[[E], E]:
+        code = status or (204 if answers is None else 200)
+
+        def add(endpoint: E) -> E:
+            needs = [*self.dependencies, *dependencies]
+            self.all.append(
+                Route(method, self.prefix + path, endpoint, answers, takes, code, needs, also or {}, is_open)
+            )
+            return endpoint
+
+        return add
+
+
+def read_bodies(endpoint: Endpoint) -> None:
+    """Have each body model of the endpoint read by us instead of by FastAPI: in bounded time and size, with our
+    errors. Safe to repeat."""
+    _annotate(endpoint, lambda model: Annotated[model, Depends(reader_of(model))])
+
+
+def described(route: Route) -> Endpoint:
+    """What FastAPI makes an OpenAPI operation of: as the endpoint, with bodies as FastAPI knows them. Not to be
+    called."""
+
+    def stub() -> None: ...
+
+    stub.__name__, stub.__doc__ = route.endpoint.__name__, route.endpoint.__doc__
+    stub.__signature__ = inspect.signature(route.endpoint)  # type: ignore[attr-defined]
+    _annotate(stub, lambda model: model)
+    return stub
+
+
+def _annotate(endpoint: Endpoint, annotation: Callable[[type[BaseModel]], Any]) -> None:
+    known = inspect.signature(endpoint)
+    models = {name: body_model(one.annotation) for name, one in known.parameters.items()}
+    if any(models.values()):
+        endpoint.__signature__ = known.replace(  # type: ignore[attr-defined]
+            parameters=[
+                one.replace(annotation=annotation(model)) if (model := models[name]) else one
+                for name, one in known.parameters.items()
+            ]
+        )
+
+
+def body_model(annotation: Any) -> type[BaseModel] | None:
+    found = get_args(annotation)[0] if get_args(annotation) else annotation
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None

@@ -1,0 +1,209 @@
+"""Start the processes of a part and learn how they end, also in a supervisor that follows a killed one."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from runyard.errors import Json
+from runyard.model.plan import ProcessSpec
+from runyard.node.attempt import AttemptFolder
+from runyard.node.event_loop import EventLoop
+from runyard.node.exit_status import (
+    ENDS,
+    ended,
+    left_statuses,
+    make_room,
+    marker,
+    put_status,
+    register,
+    registered,
+    running,
+    status_of,
+)
+from runyard.node.processes import ProcessId, below_in_sessions, identify
+from runyard.node.starting import Start, start
+from runyard.node.unregistered import find_unregistered
+
+UNKNOWN = -1
+"""Stands for the wait status of a process that ended while nobody was there to see how."""
+PROCESS = "process.json"
+"""There from shortly before the first process of a part can start."""
+_LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
+
+
+class Exits:
+    """Exit statuses are settled in the event loop as they become known."""
+
+    def __init__(self, folder: AttemptFolder, loop: EventLoop, keeper: ProcessId | None) -> None:
+        """`keeper` is the exit keeper that has the processes when this one is killed."""
+        self._folder, self._loop = folder, loop
+        self._own_keeper = self._keeper = keeper
+        self._ends = folder.root / ENDS
+        self._numbers: dict[str, int] = {}
+        self._followed: dict[str, ProcessId] = {}
+        self._leaders: set[ProcessId] = set()
+
+    def start(
+        self, processes: Sequence[tuple[ProcessSpec, Start]], facts: Json, enter: Callable[[], None] | None
+    ) -> dict[int, ProcessSpec]:
+        """Start the processes, return them by pid. `facts` are kept for a later supervisor. Raises OSError.
+
+        Each new process calls `enter`.
+        """
+        self._ends.mkdir(exist_ok=True)
+        for _, one in processes:
+            make_room(self._ends, one.name)
+        self._keeper = self._own_keeper  # not that of a supervisor which was killed before it started anything
+        keeper = None if self._keeper is None else [self._keeper.pid, self._keeper.started]
+        self._folder.write(PROCESS, {**facts, "keeper": keeper})
+        return {self._start(one, enter): spec for spec, one in processes}
+
+    def _start(self, one: Start, enter: Callable[[], None] | None) -> int:
+        pid = start(replace(one, marker=str(marker(self._ends, one.name))), enter)
+        process = identify(pid)
+        assert process is not None  # nobody else reaps it
+        room = register(self._ends, one.name, process)
+        self._loop.before_reaping(pid, partial(put_status, room))
+        return pid
+
+    def find(self, started: Json, processes: Sequence[ProcessSpec]) -> None:
+        """Take over what an earlier supervisor started, by the facts that it left."""
+        pid, began = started.get("keeper") or (0, 0)
+        self._keeper = ProcessId(pid, began) if pid else None
+        self._followed = running(self._ends)
+        if len(processes) == 1:
+            self._find_unregistered(str(processes[0].rank))
+        for name, process in self._followed.items():
+            self._take_left(name, process)
+        self._leaders = {*self._followed.values(), *ended(self._ends)}
+
+    def follow(self, specs: Sequence[ProcessSpec]) -> dict[int, ProcessSpec]:
+        """The processes that were found, by numbers that stand for them."""
+        self._numbers = {str(spec.rank): self._loop.number() for spec in specs}
+        for name in self._followed.keys() & self._numbers.keys():
+            look = partial(self._look, name, self._followed[name])
+            if not self._watch(self._followed[name], look):
+                look()
+        if not self.has_keeper() or not self._watch(self._keeper, self._keeper_ended):
+            self._keeper_ended()
+        self._read_all()
+        return dict(zip(self._numbers.values(), specs, strict=True))
+
+    def statuses(self, specs: Sequence[ProcessSpec]) -> list[int | None]:
+        """Return the wait status of each, None where it is not known by now."""
+        return [self._status(str(spec.rank)) for spec in specs]
+
+    def may_have_started(self, processes: Sequence[ProcessSpec]) -> bool:
+        """Exact where the part's lock is held: a process that has not yet become the script would hold it."""
+        names = [str(spec.rank) for spec in processes]
+        return any(marker(self._ends, name).exists() for name in names) or bool(self._ended_inside())
+
+    def are_kept(self, processes: Sequence[ProcessSpec]) -> bool:
+        """Tell whether the end of each will be known."""
+        is_kept = self.has_keeper()
+        names = [str(spec.rank) for spec in processes]
+        return all(self._status(name) is not None or (is_kept and self._is_there(name)) for name in names)
+
+    def has_keeper(self) -> bool:
+        return self._keeper is not None and self._keeper.is_alive()
+
+    @property
+    def followed(self) -> set[ProcessId]:
+        """Processes of the part that are not below this one. What a script leaves is below the exit keeper then, and in
+        the script's session."""
+        living = {process for process in self._followed.values() if process.is_alive()}
+        if self._keeper is None or not self._leaders or not self.has_keeper():
+            return living
+        return living | below_in_sessions(self._keeper.pid, self._leaders)
+
+    def _find_unregistered(self, name: str) -> None:
+        """A supervisor was killed between the start of the process and its registration."""
+        made = marker(self._ends, name)
+        if name in self._followed or not made.exists() or self._status(name) is not None:
+            return
+        process = find_unregistered(self._folder, self._keeper, self._folder.root / PROCESS, made)
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            register(self._ends, name, process)
+            self._followed[name] = process
+
+    def _take_left(self, name: str, process: ProcessId) -> None:
+        """Take what the exit keeper left of a process that ended before it was registered."""
+        until = time.monotonic() + _LAST_MOMENT_SECONDS
+        is_reaped = False
+        while not process.is_alive() and self._status(name) is None and not is_reaped and time.monotonic() < until:
+            is_reaped = identify(process.pid) != process  # before the look: the keeper leaves it first
+            left = left_statuses(self._ends).get(process)
+            if left is not None:
+                with contextlib.suppress(OSError):
+                    put_status(registered(self._ends, process), left)
+            elif not is_reaped:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _is_there(self, name: str) -> bool:
+        process = self._followed.get(name)
+        return process is not None and identify(process.pid) == process
+
+    def _watch(self, process: ProcessId | None, on_end: Callable[[], bool]) -> bool:
+        """Call `on_end` once the process has ended, again until it returns True. False where the process is gone."""
+        if process is None:
+            return False
+        try:
+            pidfd = os.pidfd_open(process.pid)
+        except OSError:
+            return False
+        if identify(process.pid) != process:
+            os.close(pidfd)
+            return False
+        self._loop.on_readable(pidfd, lambda: self._forget(pidfd) if on_end() else None)
+        return True
+
+    def _forget(self, pidfd: int) -> None:
+        self._loop.forget(pidfd)
+        os.close(pidfd)
+
+    def _look(self, name: str, process: ProcessId) -> bool:
+        """Settle how a process ended, or that nobody will know. False where it is still to be told."""
+        is_reaped = identify(process.pid) != process  # before the look: its status is written first
+        self._read(name)
+        number = self._numbers[name]
+        if self._loop.exit_status(number) is None and is_reaped:
+            self._loop.settle(number, UNKNOWN)
+        if self._loop.exit_status(number) is None:
+            time.sleep(_LOOK_AGAIN_SECONDS)  # the keeper is about to write it, or somebody has stopped that
+            return False
+        return True
+
+    def _keeper_ended(self) -> bool:
+        """Settle what has not ended by now as unknown: it ends unseen."""
+        self._read_all()
+        for number in self._numbers.values():
+            if self._loop.exit_status(number) is None:
+                self._loop.settle(number, UNKNOWN)
+        return True
+
+    def _read_all(self) -> None:
+        for name in self._numbers:
+            self._read(name)
+
+    def _read(self, name: str) -> None:
+        number, status = self._numbers.get(name), self._status(name)
+        if number is not None and status is not None and self._loop.exit_status(number) is None:
+            self._loop.settle(number, status)
+
+    def _status(self, name: str) -> int | None:
+        known = status_of(self._ends, name)
+        return self._ended_inside().get(name) if known is None else known
+
+    def _ended_inside(self) -> dict[str, int]:
+        """Read the wait statuses that the starters of the part's containers have kept, by name of the process."""
+        found: dict[str, int] = {}
+        for file in self._folder.root.glob("containers/*/news.ended"):
+            with contextlib.suppress(OSError, ValueError):
+                lines = file.read_text(encoding="utf-8").splitlines()
+                found |= {name: int(status) for name, status in (line.split(" ") for line in lines)}
+        return found

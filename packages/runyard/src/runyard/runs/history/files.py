@@ -1,0 +1,190 @@
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runyard.core.policy import Action
+from runyard.core.principal import Principal, Role
+from runyard.errors import AlreadyExists, BlobDamaged, NotFound
+from runyard.model.files import FileEntry, Within
+from runyard.model.names import check_relative_path, check_sha256
+from runyard.model.runs import RunId
+from runyard.ports.blobs import BlobStore, LogStore
+from runyard.ports.stores import FileStore
+from runyard.runs.history.folders import named_file, plain_files, real_path, script_files, script_folder
+from runyard.runs.snapshots import checked_entries
+from runyard.services.access import Access
+from runyard.services.callers_blobs import CallersBlobs
+from runyard.services.content import PIECE_BYTES, Content
+
+TRIES_AGAINST_VANISHING_FILES = 5
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    path: str
+    size: int
+    sha256: str | None
+    """None for a log, which may still grow."""
+
+
+class RunFiles:
+    """The files of runs: artifacts, which are blobs, and logs. An artifact hides a log of the same path."""
+
+    def __init__(
+        self, files: FileStore, logs: LogStore, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]
+    ) -> None:
+        self._files, self._logs, self._access, self._attempts = files, logs, access, attempts
+        self._callers, self._blobs = blobs, blobs.stored
+
+    def list(self, who: Principal, run_id: RunId, prefix: str = "") -> Sequence[ListedFile]:
+        """Sorted by path."""
+        self._access.run(who, Action.READ_RUN, run_id)
+        logs = {path: ListedFile(path, size, None) for path, size in self._logs.sizes(run_id).items()}
+        entries = self._files.list(run_id, prefix)
+        found = {path: log for path, log in logs.items() if path.startswith(prefix)}
+        found.update({entry.path: ListedFile(entry.path, entry.size, entry.sha256) for entry in entries})
+        return [found[path] for path in sorted(found)]
+
+    def open(self, who: Principal, run_id: RunId, path: str) -> Content:
+        self._access.reach(who, Action.READ_RUN, run_id)
+        path = check_relative_path(path, "path")
+        entry = self._files.find(run_id, path)
+        if entry is not None:
+            return _content_of(self._blobs, run_id, entry)
+        self._access.run(who, Action.READ_RUN, run_id)  # NotFound where there is none
+        size = self._logs.sizes(run_id).get(path)
+        if size is None:
+            raise NotFound(f"Run {run_id} has no file {path!r}.", hint="get_file_names() lists them.")
+        return Content(size, pieces=lambda: self._log_pieces(run_id, path, size))
+
+    def put(self, who: Principal, run_id: RunId, given: Sequence[FileEntry], *, fail_if_exists: bool = False) -> None:
+        """Add or replace. Raises BlobsMissing, or AlreadyExists naming a path that is taken."""
+        self._access.run(who, Action.DELIVER_RUN, run_id)
+        entries = checked_entries(given)
+        if fail_if_exists:
+            taken = [entry.path for entry in entries if self._files.find(run_id, entry.path)]
+            if taken:
+                raise AlreadyExists(
+                    f"Run {run_id} has a file {taken[0]!r} already.", hint="Choose another name.", paths=taken
+                )
+        self._callers.require(who, entries)
+        self._files.put(run_id, entries)
+
+    def adopt(
+        self, who: Principal, run_id: RunId, root: str, paths: Sequence[str], *, are_final: bool = False
+    ) -> Sequence[FileEntry]:
+        """Take files of this machine in; returns those that were there. Where an attempt asks, only from the folders
+        that its script writes to. `are_final` is a node's promise that the run's processes are gone, so that nobody
+        can change the files any more."""
+        self._access.run(who, Action.DELIVER_RUN, run_id)
+        folder = real_path(root, "root")
+        within = None
+        if who.attempt_id is not None:
+            within = Within((script_folder(self._attempts, who.attempt_id, folder, "root"),))
+        are_final = are_final and who.role is Role.NODE
+        for tries_left in reversed(range(TRIES_AGAINST_VANISHING_FILES)):
+            found = list(plain_files(folder, paths))
+            try:
+                sources = [path for _, path, _ in found]
+                stored = self._callers.put_files(who, sources, are_final=are_final, within=within)
+                break
+            except (FileNotFoundError, NotFound):
+                if not tries_left:
+                    raise
+        entries = [
+            FileEntry(path, sha256, size, mode) for (path, _, mode), (sha256, size) in zip(found, stored, strict=True)
+        ]
+        self._files.put(run_id, entries)
+        return entries
+
+    def below(self, who: Principal, run_id: RunId, path: str) -> Sequence[FileEntry]:
+        """The file of that path, or all below that folder, logs turned into blobs as they are now."""
+        entries = []
+        for listed in self.list(who, run_id, path):
+            if listed.path == path or listed.path.startswith(path + "/"):
+                entry = self._files.find(run_id, listed.path) if listed.sha256 else None
+                entries.append(entry or self._log_as_blob(run_id, listed.path))
+        return entries
+
+    def _log_as_blob(self, run_id: RunId, path: str) -> FileEntry:
+        size, digest = self._logs.size(run_id, path), hashlib.sha256()
+        for piece in self._log_pieces(run_id, path, size):
+            digest.update(piece)
+        self._blobs.put(digest.hexdigest(), self._log_pieces(run_id, path, size))
+        return FileEntry(path, digest.hexdigest(), size)
+
+    def _log_pieces(self, run_id: RunId, path: str, size: int) -> Iterator[bytes]:
+        for offset in range(0, size, PIECE_BYTES):
+            yield self._logs.read(run_id, path, offset, min(PIECE_BYTES, size - offset))
+
+
+class Blobs:
+    """Blobs as clients send and fetch them, before a snapshot, a run or a model names them."""
+
+    def __init__(self, blobs: CallersBlobs, access: Access, *, attempts: Sequence[Path]) -> None:
+        self._callers, self._blobs, self._access, self._attempts = blobs, blobs.stored, access, attempts
+
+    def missing(self, who: Principal, names: Sequence[str]) -> list[str]:
+        """Those that the caller has to send before it names them."""
+        self._access.service(who, Action.WRITE_BLOB)
+        return self._callers.missing(who, [check_sha256(name) for name in names])
+
+    def put(self, who: Principal, sha256: str, pieces: Iterable[bytes]) -> int:
+        self._access.service(who, Action.WRITE_BLOB)
+        return self._callers.put(who, check_sha256(sha256), pieces)
+
+    def put_many(self, who: Principal, blobs: Iterable[tuple[str, bytes]]) -> None:
+        self._access.service(who, Action.WRITE_BLOB)
+        self._callers.put_many(who, ((check_sha256(sha256), data) for sha256, data in blobs))
+
+    def open(self, who: Principal, sha256: str) -> Content:
+        self._callers.require_readable(who, sha256)
+        return blob_content(self._blobs, check_sha256(sha256))
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        """Of files whose reader was let in: of a snapshot, a package."""
+        with self._blobs.open(check_sha256(sha256)) as source:
+            while piece := source.read(PIECE_BYTES):
+                yield piece
+
+    def require_sound(self, entries: Sequence[FileEntry]) -> None:
+        """Raises BlobDamaged naming the files whose content is missing or altered."""
+        bad = []
+        for entry in entries:
+            try:
+                self._blobs.verified_path(entry.sha256, size=entry.size)
+            except (NotFound, BlobDamaged):
+                bad.append(entry.path)
+        if bad:
+            raise BlobDamaged(
+                f"{len(bad)} of {len(entries)} files are missing or damaged: {', '.join(map(repr, bad[:5]))}.",
+                hint="`runyard check --repair --from FOLDER` brings them back from a backup.",
+            )
+
+    def adopt(self, who: Principal, paths: Sequence[str]) -> list[tuple[str, int]]:
+        """Where a script asks, only from the folders that it writes to."""
+        self._access.service(who, Action.ADOPT_BLOB)
+        if who.attempt_id is None:
+            found = [Path(os.path.realpath(named_file(path, "paths"))) for path in paths]
+            return self._callers.put_files(who, found)
+        found, within = script_files(self._attempts, who.attempt_id, paths, "paths")
+        return self._callers.put_files(who, found, within=within)
+
+
+def blob_content(blobs: BlobStore, sha256: str, *, size: int | None = None) -> Content:
+    """Raises NotFound, or BlobDamaged for content that is not what was stored."""
+    path = blobs.verified_path(sha256, size=size)
+    return Content(path.stat().st_size, path=path)
+
+
+def _content_of(blobs: BlobStore, run_id: RunId, entry: FileEntry) -> Content:
+    try:
+        return blob_content(blobs, entry.sha256, size=entry.size)
+    except (NotFound, BlobDamaged) as error:
+        state = "missing from" if isinstance(error, NotFound) else "damaged on"
+        raise BlobDamaged(
+            f"The file {entry.path!r} of run {run_id} is {state} the service's disk.",
+            hint="`runyard check --repair --from FOLDER` brings it back from a backup.",
+        ) from error

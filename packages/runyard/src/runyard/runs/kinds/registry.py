@@ -1,0 +1,148 @@
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from runyard.errors import InvalidArgument, NotFound, RunyardError
+from runyard.model.runs import RunId, RunRecord
+from runyard.plugins import Plugins, load_plugins
+from runyard.ports.stores import RunStore
+from runyard.runs.history.journals import Delivered
+from runyard.runs.kinds.kind import KindTools, RunKind
+
+if TYPE_CHECKING:
+    from runyard.runs.submission import Submission
+
+GROUP = "runyard.run_kinds"
+log = logging.getLogger(__name__)
+
+
+def load_kinds(tools: KindTools) -> "RunKinds":
+    """The kinds of all installed packages, ours among them. One that cannot be made is logged and left out."""
+    plugins = load_plugins(GROUP)
+    made = {name: kind for name, make in list(plugins.found.items()) if (kind := _made(name, make, tools, plugins))}
+    return RunKinds(tools.runs, _with_own_types(made, plugins))
+
+
+class RunKinds:
+    """Finds the kind of a run, and tells kinds what concerns all of them. Safe to share between threads."""
+
+    def __init__(self, runs: RunStore, kinds: Iterable[RunKind]) -> None:
+        self._runs = runs
+        self._by_name: Mapping[str, RunKind] = {kind.name: kind for kind in kinds}
+        self._by_type: Mapping[str, RunKind] = {kind.type: kind for kind in self._by_name.values() if kind.type}
+        try:
+            self._script, self._interactive = self._by_name["script"], self._by_name["interactive"]
+        except KeyError as missing:
+            raise RunyardError(
+                f"The run kind {missing} is not among the entry points of the installed package runyard.",
+                hint="Install it again; in a checkout: make .venv/.dev.",
+            ) from None
+        self._checking_any = _overriding(self._by_name.values(), "check_any")
+        self._told_of_points = _overriding(self._by_name.values(), "child_logged")
+        self._told_of_ends = _overriding(self._by_name.values(), "child_ended")
+
+    def of(self, run: RunRecord) -> RunKind:
+        return self.of_type(run.type, is_interactive=run.is_interactive)
+
+    def of_type(self, type_: str, *, is_interactive: bool) -> RunKind:
+        """Types are free: one that no kind has is that of a script, or of an interactive run."""
+        return self._by_type.get(type_) or (self._interactive if is_interactive else self._script)
+
+    def type_of(self, name: str) -> str:
+        """The type of the runs of that kind. Raises InvalidArgument for a kind that has none of its own."""
+        kind = self._by_name.get(name)
+        if kind is None or not kind.type:
+            known = ", ".join(sorted(repr(one.name) for one in self._by_type.values()))
+            raise InvalidArgument(
+                f"kind must be one of {known}, got {name[:80]!r}.", hint="Runs of other kinds are found by type=."
+            )
+        return kind.type
+
+    def of_parent(self, run: RunRecord) -> tuple[RunRecord, RunKind] | None:
+        """The parent of a run and its kind; None for a run without a parent, or whose parent is gone."""
+        try:
+            parent = self._runs.get(run.parent_id) if run.parent_id else None
+        except NotFound:
+            return None
+        return None if parent is None else (parent, self.of(parent))
+
+    def check_any(self, asked: "Submission") -> None:
+        """Raises what a kind refuses of submissions of any kind. A fault of a kind refuses nothing."""
+        for kind in self._checking_any:
+            try:
+                kind.check_any(asked)
+            except RunyardError:
+                raise
+            except Exception:  # or one plug-in could keep all others from submitting
+                log.exception("Run kind %s failed to check a submission.", kind.name, extra={"run": asked.run_id})
+
+    def let_start(self, parent_id: RunId) -> bool:
+        """Whether that run, if it is there, lets its children start."""
+        try:
+            parent = self._runs.get(parent_id)
+        except NotFound:
+            return True
+        return self.of(parent).lets_children_start(parent)
+
+    def look(self, unfinished: Sequence[RunRecord]) -> bool:
+        """Have each kind look after its runs; whether runs were changed."""
+        own: defaultdict[str, list[RunRecord]] = defaultdict(list)
+        for run in unfinished:
+            own[self.of(run).name].append(run)
+        changed = [_looked(kind, own[kind.name], unfinished) for kind in self._by_name.values()]
+        return any(changed)
+
+    def child_logged(self, run: RunRecord, delivered: Delivered) -> None:
+        """What any run has logged. Never raises: it is stored already."""
+        if run.parent_id is None:
+            return
+        for kind in self._told_of_points:
+            try:
+                kind.child_logged(run, delivered)
+            except Exception:  # a fault of one kind is not that of the run
+                log.exception("Run kind %s failed on what a child logged.", kind.name, extra={"run": run.id})
+
+    def child_ended(self, run: RunRecord) -> None:
+        """Any run that has ended. Never raises."""
+        if run.parent_id is None:
+            return
+        for kind in self._told_of_ends:
+            try:
+                kind.child_ended(run)
+            except Exception:  # the next look finds what it missed
+                log.exception("Run kind %s failed on the end of a child.", kind.name, extra={"run": run.id})
+
+
+def _made(name: str, make: Any, tools: KindTools, plugins: Plugins) -> RunKind | None:
+    try:
+        kind = make(tools)
+        if not isinstance(kind, RunKind) or kind.name != name:
+            raise TypeError(f"it must make a RunKind whose name is {name!r}, not {kind!r:.80}")
+    except Exception as error:  # whatever its constructor does
+        plugins.leave_out(name, f"{type(error).__name__}: {error}")
+        return None
+    return kind
+
+
+def _with_own_types(kinds: Mapping[str, RunKind], plugins: Plugins) -> Sequence[RunKind]:
+    """Without those whose type another kind before it has."""
+    taken: dict[str, RunKind] = {}
+    for name, kind in kinds.items():
+        first = taken.setdefault(kind.type or f"kind {name}", kind)
+        if first is not kind:
+            plugins.leave_out(name, f"its type {kind.type!r} is that of {first.name!r}")
+    return list(taken.values())
+
+
+def _overriding(kinds: Iterable[RunKind], method: str) -> Sequence[RunKind]:
+    """Those that do something of their own there: most are told nothing."""
+    return [kind for kind in kinds if getattr(type(kind), method) is not getattr(RunKind, method)]
+
+
+def _looked(kind: RunKind, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+    try:
+        return kind.look(own, unfinished)
+    except Exception:  # the other kinds look after theirs
+        log.exception("Run kind %s failed to look after its runs; the next pass tries again.", kind.name)
+        return False

@@ -1,0 +1,86 @@
+"""What is checked of a sweep, and of runs near one, before they are stored."""
+
+import re
+
+from runyard.core.definitions.run import RunDefinition
+from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.model.runs import RunId, RunRecord
+from runyard.model.sweeps import SweepSpec
+from runyard.ports.stores import RunStore
+from runyard.tuning.spec import checked_sweep
+
+SWEEP_TYPE = "hyperdrive"
+"""The type of runs that are sweeps, as SDK v1 has it."""
+SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY = "score", "best_child_run_id", "best_metric_status"
+RESULT_PROPERTIES = (SCORE_PROPERTY, BEST_PROPERTY, STATUS_PROPERTY)
+"""What a sweep has found out, once it has ended."""
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+def spec_of(run: RunRecord) -> SweepSpec:
+    """What a stored sweep asks for."""
+    return checked_sweep(run.definition.runyard.sweep)
+
+
+def is_sweep(run: RunRecord) -> bool:
+    return run.type == SWEEP_TYPE
+
+
+class SweepChecks:
+    """Checks what is submitted. Raises InvalidArgument, NotFound and Conflict."""
+
+    def __init__(self, runs: RunStore) -> None:
+        self._runs = runs
+
+    def check(self, workspace: str, definition: RunDefinition) -> None:
+        """Refuse a sweep that could never go on, and one that would resume from what is not there."""
+        self._check_resumed(workspace, checked_sweep(definition.runyard.sweep))
+
+    def check_type(self, type_: str, definition: RunDefinition) -> None:
+        """Refuse a run that is half a sweep."""
+        has_spec = definition.runyard.sweep is not None
+        if (type_ == SWEEP_TYPE) != has_spec:
+            raise InvalidArgument(
+                f"A run of type {SWEEP_TYPE!r} and 'runyard.sweep' in its definition go together: "
+                + (f"the type is {type_!r}." if has_spec else "the definition has no 'runyard.sweep'."),
+                hint="Submit a HyperDriveConfig.",
+            )
+
+    def check_id(self, run_id: RunId) -> None:
+        """Refuse an id that a child of a sweep which goes on has, or will have."""
+        sweep_id, _, number = run_id.rpartition("_")
+        if not sweep_id or not _NUMBER.fullmatch(number):
+            return
+        try:
+            sweep = self._runs.get(RunId(sweep_id))
+        except NotFound:
+            return
+        if is_sweep(sweep) and not sweep.status.is_terminal:
+            raise Conflict(
+                f"The run_id {run_id!r} is that of a child of the sweep {sweep_id!r}, which goes on.",
+                hint="Choose another run_id.",
+            )
+
+    def _check_resumed(self, workspace: str, spec: SweepSpec) -> None:
+        for run_id in spec.resume_from:
+            if not is_sweep(self._found(workspace, run_id, "resume_from")):
+                raise InvalidArgument(
+                    f"resume_from names {run_id!r}, which is no sweep.", hint="Give HyperDriveRun objects."
+                )
+        for run_id in spec.resume_child_runs:
+            child = self._found(workspace, run_id, "resume_child_runs")
+            parent = self._found(workspace, child.parent_id, "resume_child_runs") if child.parent_id else None
+            if parent is None or not is_sweep(parent):
+                raise InvalidArgument(
+                    f"resume_child_runs names {run_id!r}, which is no child of a sweep.",
+                    hint="Give children of a HyperDriveRun, as get_children() gives them.",
+                )
+
+    def _found(self, workspace: str, run_id: RunId, argument: str) -> RunRecord:
+        try:
+            run = self._runs.get(run_id)
+        except NotFound:
+            run = None
+        if run is None or run.workspace != workspace:
+            raise NotFound(f"{argument} names {run_id!r}: there is no such run in workspace {workspace!r}.")
+        return run

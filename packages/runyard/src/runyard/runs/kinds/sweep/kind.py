@@ -1,0 +1,63 @@
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from runyard.errors import InvalidArgument
+from runyard.model.runs import RunId, RunRecord
+from runyard.runs.history.journals import Delivered
+from runyard.runs.kinds.kind import KindTools
+from runyard.runs.kinds.parent import ParentKind
+from runyard.runs.kinds.sweep.checks import RESULT_PROPERTIES, SWEEP_TYPE, SweepChecks
+from runyard.runs.kinds.sweep.live import LiveSweeps
+from runyard.runs.kinds.sweep.log import SWEEP_LOG
+from runyard.runs.kinds.sweep.steps import SweepSteps
+
+if TYPE_CHECKING:
+    from runyard.runs.submission import Submission
+
+
+class SweepKind(ParentKind):
+    """A run that tries many values of its script's arguments, each in a child run of its own."""
+
+    name = "sweep"
+    type = SWEEP_TYPE
+    title = "sweep"
+    log = SWEEP_LOG
+    results = RESULT_PROPERTIES
+
+    def __init__(self, tools: KindTools) -> None:
+        super().__init__(tools)
+        self._checks = SweepChecks(tools.runs)
+        self.live = LiveSweeps(tools)
+        self._steps = SweepSteps(tools, self.live)
+
+    def check(self, workspace: str, asked: "Submission") -> None:
+        super().check(workspace, asked)
+        self._checks.check(workspace, asked.definition)
+
+    def check_any(self, asked: "Submission") -> None:
+        self._checks.check_id(RunId(asked.run_id))
+        self._checks.check_type(asked.type, asked.definition)
+
+    def check_properties(self, properties: Mapping[str, Any]) -> None:
+        given = [name for name in RESULT_PROPERTIES if name in properties]
+        if given:
+            raise InvalidArgument(
+                f"The property {given[0]!r} of a sweep is set at its end, from what its children have logged.",
+                hint="Choose another name.",
+            )
+
+    def advance(self, run: RunRecord) -> RunRecord | None:
+        self._steps.advance(run.id)
+        return None
+
+    def look(self, own: Sequence[RunRecord], unfinished: Sequence[RunRecord]) -> bool:
+        return self._steps.look(own, {run.id for run in unfinished})
+
+    def child_logged(self, child: RunRecord, delivered: Delivered) -> None:
+        self.live.logged(child, delivered)
+
+    def child_ended(self, child: RunRecord) -> None:
+        self._steps.child_ended(child)
+
+    def lets_children_start(self, parent: RunRecord) -> bool:
+        return self._steps.lets_children_start(parent)

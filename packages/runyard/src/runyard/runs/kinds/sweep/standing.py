@@ -1,0 +1,114 @@
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from runyard.model.runs import RunId
+from runyard.model.sweeps import Goal, Stop, SweepSpec, Trial
+from runyard.ports.stores import MetricStore
+from runyard.runs.kinds.sweep.hearing import Hearing, Point
+from runyard.tuning.known import Known
+from runyard.tuning.stopping.histories import Histories, TrialKey
+from runyard.tuning.stopping.policies import Policy
+
+
+@dataclass(frozen=True)
+class BestSoFar:
+    run_id: RunId
+    value: float
+
+
+class Standing:
+    """How a sweep stands: its trials, what they logged, which have ended, which is the best.
+
+    A cache of what is stored. Not safe to share between threads.
+    """
+
+    def __init__(self, spec: SweepSpec, metrics: MetricStore, earlier: Sequence[Known] = ()) -> None:
+        self._goal, self._earlier = spec.goal, tuple(earlier)
+        self.histories = Histories(spec.goal)
+        self.hearing = Hearing(spec.metric, self.histories, metrics)
+        self.trials: dict[int, Trial] = {}
+        self._known: dict[int, Known] = {}
+        self.best: BestSoFar | None = None
+
+    @property
+    def next_number(self) -> int:
+        return next(reversed(self.trials), -1) + 1
+
+    @property
+    def known(self) -> Sequence[Known]:
+        return [*self._earlier, *self._known.values()]
+
+    def take(self, trial: Trial) -> None:
+        """A trial that goes on, or has yet to begin."""
+        self.trials[trial.number] = trial
+        self._known[trial.number] = Known(trial.values, is_pending=True)
+
+    def end(self, number: int) -> None:
+        """Its score is what counts by now."""
+        self._known[number] = Known(self.trials[number].values, self.score(number))
+        self.hearing.end(number)
+
+    def hear_rest(self, number: int) -> None:
+        """Of a trial that has just ended: what counts of it from its end on."""
+        for value in self.hearing.rest(number, self.trials[number].child_id):
+            self.histories.append(number, value)
+
+    def has_ended(self, number: int) -> bool:
+        return not self._known[number].is_pending
+
+    def score(self, key: TrialKey) -> float | None:
+        history = self.histories.get(key)
+        return history.best if history else None
+
+    def intervals(self, key: TrialKey) -> int:
+        history = self.histories.get(key)
+        return len(history) if history else 0
+
+    def rank(self, number: int) -> int | None:
+        """Whose numbers count of the trial; None where none do."""
+        return self.hearing.rank(number)
+
+    def renew_best(self, number: int) -> bool:
+        """Whether another trial, or another value, is the best now that this one has logged."""
+        before, score, child_id = self.best, self.score(number), self.trials[number].child_id
+        if score is not None and self._is_best(score):
+            self.best = BestSoFar(child_id, score)
+        elif before is not None and before.run_id == child_id and score != before.value:
+            self._find_best()  # its numbers are those of a lower rank now
+        return self.best != before
+
+    def replay(
+        self, logged: Mapping[TrialKey, Sequence[Point]], policy: Policy, judged: Iterable[int]
+    ) -> dict[int, Stop]:
+        """Take numbers in the order of their times, and judge each of the `judged` at the last interval it was due.
+
+        That one may have been stored and never judged. Held against what was logged before it alone, it comes to the
+        decision that was due then, so judging it twice is harmless.
+        """
+        last = {number: policy.last_due(len(logged[number])) for number in judged if number in logged}
+        ordered = sorted((at, place, key, value) for place, (at, key, value) in enumerate(_all(logged)))
+        stops: dict[int, Stop] = {}
+        for _, _, key, value in ordered:
+            interval = self.histories.append(key, value)
+            if isinstance(key, int) and last.get(key) == interval:
+                stop = policy.judge(key, self.histories)
+                if stop is not None:
+                    stops[key] = stop
+        self._find_best()
+        return stops
+
+    def _find_best(self) -> None:
+        self.best = None
+        for number, trial in self.trials.items():
+            score = self.score(number)
+            if score is not None and self._is_best(score):
+                self.best = BestSoFar(trial.child_id, score)
+
+    def _is_best(self, score: float) -> bool:
+        if self.best is None:
+            return True
+        return score > self.best.value if self._goal is Goal.MAXIMIZE else score < self.best.value
+
+
+def _all(logged: Mapping[TrialKey, Sequence[Point]]) -> Iterable[tuple[float, TrialKey, float]]:
+    return ((point.at, key, point.value) for key, points in logged.items() for point in points)

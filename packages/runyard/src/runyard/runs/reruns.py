@@ -1,0 +1,52 @@
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.errors import InvalidArgument
+from runyard.model.runs import RunId, RunRecord
+from runyard.ports.stores import FileStore
+from runyard.runs.kinds.registry import RunKinds
+from runyard.runs.submission import SNAPSHOT_PROPERTY, Submission, Submissions
+from runyard.services.access import Access
+
+RERUN_PROPERTY = "runyard.rerun_of"
+
+
+class Reruns:
+    """Runs made again: the same code, definition and data, in an environment of the very same packages."""
+
+    def __init__(self, files: FileStore, kinds: RunKinds, submissions: Submissions, access: Access) -> None:
+        self._files, self._kinds, self._submissions, self._access = files, kinds, submissions, access
+
+    def rerun(
+        self, who: Principal, run_id: RunId, new_id: str, *, experiment: str = "", display_name: str = ""
+    ) -> RunRecord:
+        """Idempotent by `new_id`. Raises InvalidArgument for a run that we did not start, and what submitting does."""
+        first = self._access.run(who, Action.READ_RUN, run_id)
+        if first.is_interactive or not (first.definition.script or first.definition.command):
+            raise InvalidArgument(
+                f"Run {run_id} was not started by Runyard: there is no script of it that could be started again.",
+                hint="Rerun one that was submitted.",
+            )
+        snapshot = self._files.get_snapshot(first.snapshot_id).entries if first.snapshot_id else None
+        left_out = (SNAPSHOT_PROPERTY, *self._kinds.of(first).results)
+        properties = {name: value for name, value in first.properties.items() if name not in left_out}
+        asked = Submission(
+            run_id=new_id,
+            definition=_definition(first),
+            snapshot=snapshot,
+            type=first.type,
+            tags=first.tags,
+            properties={**properties, RERUN_PROPERTY: first.id},
+            display_name=display_name or first.display_name,
+            allow_large=True,
+            outputs_of=RunId(outputs_of) if (outputs_of := first.definition.runyard.outputs_of) else None,
+        )
+        return self._submissions.submit(who, first.workspace, experiment or first.experiment, asked)
+
+
+def _definition(first: RunRecord) -> RunDefinition:
+    """A rerun of a rerun keeps the lock of the first: what it ran with is the same."""
+    definition = first.definition.with_runyard(outputs_of=None)
+    if not first.environment_lock:
+        return definition
+    return definition.with_runyard(locked={"run": first.id, "lock": first.environment_lock})

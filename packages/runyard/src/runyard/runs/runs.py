@@ -1,0 +1,185 @@
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.model.metrics import MetricSummary
+from runyard.model.names import check_text
+from runyard.model.runs import RunEvent, RunId, RunQuery, RunRecord, RunStatus
+from runyard.ports.blobs import LogStore
+from runyard.ports.clock import Clock
+from runyard.ports.stores import MetricStore, RunStore
+from runyard.runs.children import canceled_with, close_open_children
+from runyard.runs.history.phases import Phase, phases_of
+from runyard.runs.scheduling.controller import Controller
+from runyard.services.access import Access
+
+TRIES_AGAINST_OTHER_WRITERS = 20
+_DELETED_AT_ONCE = 200
+_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    events: Sequence[RunEvent]
+    phases: Sequence[Phase]
+
+
+@dataclass(frozen=True)
+class RunChanges:
+    """What is None stays as it is. Tags and properties are merged; a tag given None is removed."""
+
+    tags: Mapping[str, str | None] = field(default_factory=dict)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    display_name: str | None = None
+    description: str | None = None
+    error: Mapping[str, Any] | None = None
+    warnings: Sequence[str] | None = None
+
+    def checked(self) -> dict[str, Any]:
+        """As RunStore.update takes them. Raises InvalidArgument."""
+        given = {
+            "tags": _checked_texts(self.tags) or None,
+            "properties": _checked_texts(self.properties) or None,
+            "display_name": self.display_name and check_text(self.display_name, "display_name"),
+            "description": self.description and check_text(self.description, "description"),
+            "error": self.error,
+            "warnings": None if self.warnings is None else tuple(check_text(one, "warnings") for one in self.warnings),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Runs:
+    """Looking at runs, annotating, ending and removing them. Submitting is in `submission`."""
+
+    def __init__(
+        self,
+        runs: RunStore,
+        metrics: MetricStore,
+        logs: LogStore,
+        controller: Controller,
+        clock: Clock,
+        access: Access,
+    ) -> None:
+        self._runs, self._metrics, self._logs, self._clock = runs, metrics, logs, clock
+        self._controller, self._kinds, self._access = controller, controller.kinds, access
+
+    def get(self, who: Principal, run_id: RunId) -> RunRecord:
+        return self._access.run(who, Action.READ_RUN, run_id)
+
+    def list(self, who: Principal, query: RunQuery) -> Sequence[RunRecord]:
+        self._access.workspace(who, Action.READ_RUN, query.workspace)
+        return self._runs.list(query)
+
+    def history(self, who: Principal, run: RunRecord) -> RunHistory:
+        self._access.record(who, Action.READ_RUN, run)
+        events = self._runs.events(run.id)
+        return RunHistory(events, phases_of(run, events, self._clock.now()))
+
+    def log_paths(self, who: Principal, run: RunRecord) -> Sequence[str]:
+        self._access.record(who, Action.READ_RUN, run)
+        return list(self._logs.sizes(run.id))
+
+    def summaries(self, who: Principal, runs: Sequence[RunRecord]) -> Mapping[RunId, Sequence[MetricSummary]]:
+        for workspace in {run.workspace for run in runs}:
+            self._access.workspace(who, Action.READ_RUN, workspace)
+        return self._metrics.summaries([run.id for run in runs])
+
+    def annotate(self, who: Principal, run_id: RunId, changes: RunChanges) -> RunRecord:
+        """InvalidArgument for a property that its kind sets by itself; see RunStore.update."""
+        self._access.reach(who, Action.WRITE_RUN, run_id)
+        wanted = changes.checked()
+        if changes.properties:
+            self._kinds.of(self._runs.get(run_id)).check_properties(changes.properties)
+        return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
+
+    def end(self, who: Principal, run_id: RunId, status: str, error: JsonObject | None = None) -> RunRecord:
+        """End a run as its script or its submitter says; quiet when it has that end already.
+
+        A run that we started is stopped first: it shows that end once its processes are gone. Raises Conflict for one
+        whose kind lets it not be ended so.
+        """
+        self._access.reach(who, Action.WRITE_RUN, run_id)
+        end = _end_status(status)
+        for _ in range(TRIES_AGAINST_OTHER_WRITERS):
+            seen = self._runs.get(run_id)
+            if seen.status is end:
+                return seen
+            if seen.status.is_terminal:
+                raise Conflict(f"Run {run_id} has ended as {seen.status} already and cannot be set to {end}.")
+            self._kinds.of(seen).check_end(seen, end)
+            if not seen.is_interactive:
+                self._controller.cancel(run_id, end_as=end)
+                return self._runs.get(run_id)
+            try:
+                ended = self._runs.move(seen, end, **({"error": error} if error else {}))
+            except Conflict:
+                if self._runs.get(run_id).version == seen.version:
+                    raise
+                continue
+            close_open_children(self._runs, ended)
+            return ended
+        raise Conflict(f"Run {run_id} is being changed by others all the time.", hint="Try again.")
+
+    def cancel(self, who: Principal, run_id: RunId) -> RunRecord:
+        """Begin to stop it and the runs that came from it; quiet when it has ended."""
+        seen = self._access.run(who, Action.CANCEL_RUN, run_id)
+        if seen.status.is_terminal:
+            return seen
+        self._controller.cancel(run_id)
+        for below in canceled_with(self._runs, self._controller, seen):
+            if not below.status.is_terminal:
+                self._controller.cancel(below.id)
+        return self._runs.get(run_id)
+
+    def delete(self, who: Principal, run_id: RunId) -> None:
+        """Remove a finished run and the runs that came from it, with their logs; quiet when gone."""
+        try:
+            run = self._access.run(who, Action.DELETE_RUN, run_id)
+        except NotFound:
+            return
+        found = self._kinds.of_parent(run)
+        if found is not None:
+            parent, kind = found
+            kind.check_child_deletion(parent, run)
+        doomed = [run, *self._runs.descendants(run.id)]
+        for one in doomed:
+            if not one.status.is_terminal:
+                whose = "" if one.id == run_id else f", which came from {run_id!r},"
+                raise Conflict(f"Run {one.id!r}{whose} is still going on.", hint="Cancel it first.")
+        doomed.reverse()
+        for start in range(0, len(doomed), _DELETED_AT_ONCE):
+            page = [one.id for one in doomed[start : start + _DELETED_AT_ONCE]]
+            self._runs.delete(*page)
+            for one_id in page:
+                self._logs.delete(one_id)
+
+    def delete_of_experiment(self, who: Principal, workspace: str, experiment: str) -> None:
+        """Remove all runs of an experiment. Raises Conflict, and removes none, while one of them goes on."""
+        self._access.workspace(who, Action.DELETE_EXPERIMENT, workspace)
+        for run in self._runs.unfinished():
+            if (run.workspace, run.experiment) == (workspace, experiment):
+                raise Conflict(f"Run {run.id!r} of {experiment!r} is still going on.", hint="Cancel it first.")
+        while found := self._runs.list(RunQuery(workspace, experiment=experiment, include_children=True)):
+            for run in found:
+                self.delete(who, run.id)
+
+    def has_unfinished(self) -> bool:
+        """Whether a run that we started goes on; interactive ones end when their script says so, perhaps never."""
+        return any(not run.is_interactive for run in self._runs.unfinished())
+
+
+def _end_status(status: str) -> RunStatus:
+    if status not in _ENDS:
+        raise InvalidArgument(f"A run can be ended as Completed, Failed or Canceled, not as {status!r}.")
+    return RunStatus(status)
+
+
+def _checked_texts(given: Mapping[str, str | None]) -> dict[str, str | None]:
+    for key, text in given.items():
+        check_text(key, "tag or property")
+        check_text(str(text), f"value of {key!r}")
+    return dict(given)

@@ -1,0 +1,146 @@
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from runyard.core.definitions.run import RunDefinition
+from runyard.errors import EngineError, InvalidArgument, NotFound
+from runyard.model.assets import Asset, AssetKind
+from runyard.model.nodes import Gang, Node, NodeState
+from runyard.model.runs import RunId, RunRecord
+from runyard.planning.open_addresses import open_address
+from runyard.ports.engine import NodePool, Site, Sites
+from runyard.ports.stores import AssetStore
+
+UNMANAGED_TARGETS = frozenset({"local", "amlcompute"})
+"""Targets that are no cluster: runs on them take this machine as it is."""
+
+
+class Places:
+    """Which site a compute target belongs to, and its nodes there. From any thread: a pool is asked one at a time."""
+
+    def __init__(self, assets: AssetStore, sites: Sites) -> None:
+        self._assets, self._sites = assets, sites
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def cluster_of(self, run: RunRecord) -> Asset | None:
+        """None for a run without a cluster, and where it is gone."""
+        return None if run.target in UNMANAGED_TARGETS else self.find(run.workspace, run.target)
+
+    def find(self, workspace: str, name: str) -> Asset | None:
+        try:
+            return self._assets.get(workspace, AssetKind.COMPUTE, name)
+        except NotFound:
+            return None
+
+    def site_of(self, run: RunRecord) -> Site:
+        """EngineError where the run's site cannot be had."""
+        cluster = self.cluster_of(run)
+        return self._sites.home() if cluster is None else self._sites.of(cluster)
+
+    def is_at_home(self, run: RunRecord) -> bool:
+        """Whether it runs on this machine."""
+        return self.site_of(run).name == self._sites.home().name
+
+    def check(self, cluster: Asset, definition: RunDefinition) -> None:
+        """Raises InvalidArgument, with the numbers, for a gang that the cluster could never have."""
+        with self._pool_of(cluster) as pool:
+            pool.check(cluster, definition)
+
+    def most_nodes(self, cluster: Asset | None) -> int:
+        """How many one run can have there; None for runs without a cluster."""
+        most = (self._sites.home() if cluster is None else self._sites.of(cluster)).engine.capabilities.max_nodes
+        return most if cluster is None else min(most, int(cluster.body["max_nodes"]))
+
+    def check_cluster(self, cluster: Asset) -> None:
+        """Raises InvalidArgument for a node whose size nobody knows and for more nodes than could be kept, EngineError
+        for a site that cannot be."""
+        least, most = int(cluster.body["min_nodes"]), self._sites.of(cluster).engine.capabilities.max_nodes
+        if least > most:
+            raise InvalidArgument(f"min_nodes must be at most {most} there, got {least}.", hint="Lower it.")
+        with self._pool_of(cluster) as pool:
+            pool.gpus_promised(cluster)
+
+    def gpus_promised(self, run: RunRecord) -> int | None:
+        """As `NodePool.gpus_promised`; None without a cluster."""
+        cluster = self.cluster_of(run)
+        if cluster is None:
+            return None
+        with self._pool_of(cluster) as pool:
+            return pool.gpus_promised(cluster)
+
+    def nodes(self, cluster: Asset) -> Sequence[Node]:
+        with self._pool_of(cluster) as pool:
+            return pool.list(cluster)
+
+    def hold(self, run: RunRecord) -> Gang:
+        """As `NodePool.hold`."""
+        cluster = self.cluster_of(run)
+        if cluster is None:
+            return Gang(waits_for=f"Compute '{run.target}' is gone.")
+        with self._pool_of(cluster) as pool:
+            return pool.hold(cluster, run)
+
+    def queues_itself(self, workspace: str, target: str) -> bool:
+        """Whether runs are handed over to the cluster's own queue. EngineError where its site cannot be had."""
+        cluster = self.find(workspace, target)
+        return cluster is not None and self._sites.of(cluster).queues_itself
+
+    def unplaced(self, run: RunRecord, count: int) -> Gang:
+        """Nodes as a run has them that is in the cluster's own queue: how many, and nothing of where."""
+        names = run.nodes or [f"{run.target}-{number}" for number in range(count)]
+        nodes = tuple(
+            Node(
+                run.workspace,
+                run.target,
+                name,
+                open_address(number, len(names)),
+                NodeState.PREPARING,
+                run.created_at,
+                run.id,
+            )
+            for number, name in enumerate(names)
+        )
+        return Gang(nodes, len(names))
+
+    def held_by(self, run: RunRecord) -> Gang:
+        """The nodes it was started on, in the same order."""
+        cluster = self.cluster_of(run)
+        if cluster is None:
+            return Gang()
+        if self._sites.of(cluster).queues_itself:
+            return self.unplaced(run, len(run.nodes))
+        with self._pool_of(cluster) as pool:
+            gang = pool.held_by(cluster, run)
+        order = {name: place for place, name in enumerate(run.nodes)}
+        return Gang(tuple(sorted(gang.nodes, key=lambda node: order.get(node.name, len(order)))), gang.most_nodes)
+
+    def release(self, run: RunRecord) -> None:
+        """Quiet where its site cannot be reached: `resize` frees what ended runs hold."""
+        with contextlib.suppress(EngineError), self._turn_at(self.site_of(run)) as pool:
+            pool.release(run.id)
+
+    def resize(self, living: set[RunId]) -> None:
+        """Have every cluster's pool look after its nodes."""
+        for site, clusters in self._clusters_by_site():
+            with contextlib.suppress(EngineError), self._turn_at(site) as pool:
+                pool.resize(clusters, living)
+
+    def _pool_of(self, cluster: Asset) -> AbstractContextManager[NodePool]:
+        return self._turn_at(self._sites.of(cluster))
+
+    @contextlib.contextmanager
+    def _turn_at(self, site: Site) -> Iterator[NodePool]:
+        """A site that is slow to answer keeps nobody else waiting."""
+        with self._turns[site.name]:
+            yield site.pool
+
+    def _clusters_by_site(self) -> Sequence[tuple[Site, Sequence[Asset]]]:
+        found: dict[str, tuple[Site, list[Asset]]] = {site.name: (site, []) for site in self._sites.all()}
+        for workspace in self._assets.list_workspaces():
+            for cluster in self._assets.list(workspace.name, AssetKind.COMPUTE, latest_only=True):
+                with contextlib.suppress(EngineError):
+                    site = self._sites.of(cluster)
+                    found.setdefault(site.name, (site, []))[1].append(cluster)
+        return list(found.values())

@@ -1,0 +1,229 @@
+"""Sockets for httpcore, as its network backend: the place where every connection is made, and checked; see guard.py."""
+
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from httpcore import NetworkBackend, NetworkStream
+
+from runyard.errors import DataFailed
+from runyard.model.data import NetworkRules
+from runyard.web.addresses import Address
+from runyard.web.guard import Target, check_proxied, proxy_targets, targets_of
+from runyard.web.proxies import Proxies, Proxy
+from runyard.web.troubles import Broken
+from runyard.web.trust import trust_of
+
+MAX_HEAD_BYTES = 64 * 1024
+LEAST_BYTES_PER_SECOND = 1024
+"""A body that comes more slowly, over `silence_seconds`, is broken: drops of bytes would hold a thread forever."""
+LEAST_SECONDS_AN_ADDRESS = 0.05
+
+
+class Stale(Broken):
+    """A kept connection was closed before any byte of an answer came: the request can simply be sent anew."""
+
+
+class Silent(Broken):
+    """The server said nothing, or too little, for too long."""
+
+
+class Pace:
+    """Watches that a transfer brings at least LEAST_BYTES_PER_SECOND over each time of silence spent on waiting."""
+
+    def __init__(self, silence_seconds: float) -> None:
+        self._silence_seconds = silence_seconds
+        self.renew()
+
+    def renew(self) -> None:
+        self._seconds, self._bytes = 0.0, 0
+
+    def took(self, seconds: float, came: int) -> None:
+        """Silent when that was too slow."""
+        self._seconds += seconds
+        self._bytes += came
+        if self._seconds < self._silence_seconds:
+            return
+        if self._bytes < LEAST_BYTES_PER_SECOND * self._silence_seconds:
+            raise Silent(f"only {self._bytes} bytes came from the server in {self._seconds:.3g} seconds")
+        self.renew()
+
+
+class Stream(NetworkStream):
+    """One connection. Every trouble is Broken, also one that httpcore's own streams would not see: a head without an
+    end, a body in drops, a secure connection that is cut. Time limits are the rules', not those of a call."""
+
+    def __init__(self, connected: socket.socket, address: Address, network: "Network") -> None:
+        self._socket, self._address, self._network = connected, address, network
+        self._silence_seconds = network.rules.silence_seconds
+        self._pace = Pace(self._silence_seconds)
+        self._head: list[bytes] = []
+        self._is_in_head, self._is_used, self._head_ends_at = False, False, 0.0
+        self.body_bytes, self.last_bytes = 0, b""
+        """Of what came since the head's end."""
+        self.acknowledges_at_once = False
+        """For several answers at a time: a server may hold back the end of one until what came before is
+        acknowledged, which may take 40 ms."""
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if not buffer:
+            return
+        if not self._is_in_head:
+            self._is_in_head, self._head = True, []
+            self._head_ends_at = time.monotonic() + self._silence_seconds
+        try:
+            self._socket.sendall(buffer)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._is_in_head:
+            return self._read_head(max_bytes)
+        began = time.monotonic()
+        data = self._receive(max_bytes)
+        if 0 < len(data) < max_bytes:
+            self._pace.took(time.monotonic() - began, len(data))
+        self.body_bytes += len(data)
+        self.last_bytes = data or self.last_bytes
+        return data
+
+    def end_head(self) -> None:
+        """The head of an answer was read: what comes now is body. Sets how many bytes of the body came with it."""
+        self._is_in_head, self._is_used = False, True
+        self._pace.renew()
+        came, self._head, end = b"".join(self._head), [], 0
+        self.body_bytes, self.last_bytes = 0, came
+        while (found := came.find(b"\r\n\r\n", end)) >= 0:
+            is_interim, end = came[end + 9 : end + 10] == b"1", found + 4
+            if not is_interim:
+                self.body_bytes = len(came) - end
+                return
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> "Stream":
+        name = (server_hostname or self._address.host).strip("[]")
+        self._socket.settimeout(self._silence_seconds)
+        try:
+            # Else a connection that is cut would look like the end of a body.
+            secure = ssl_context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            raise DataFailed(
+                f"{self._address.shown} could not be read: its certificate is not trusted ({error.verify_message}).",
+                hint="Set SSL_CERT_FILE to the certificates to trust.",
+            ) from error
+        except OSError as error:
+            self.close()
+            raise Broken(f"no secure connection could be made: {error}") from error
+        return Stream(secure, self._address, self._network)
+
+    def get_extra_info(self, info: str) -> Any:
+        """Nothing on whether a kept connection was closed: that would cost a call for each of them at each request,
+        and `Stale` says it when one is used."""
+        return self._socket if info == "ssl_object" and isinstance(self._socket, ssl.SSLSocket) else None
+
+    def _read_head(self, max_bytes: int) -> bytes:
+        if sum(map(len, self._head)) >= MAX_HEAD_BYTES:
+            raise Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
+        if time.monotonic() > self._head_ends_at:
+            raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
+        data = self._receive(max_bytes)
+        if not data:
+            raise self._unanswered("the server closed the connection without an answer")
+        self._head.append(data)
+        return data
+
+    def _receive(self, max_bytes: int) -> bytes:
+        try:
+            if self.acknowledges_at_once:
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            return self._socket.recv(max_bytes)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def _broken(self, error: OSError) -> Broken:
+        if isinstance(error, TimeoutError | BlockingIOError):
+            return Silent(f"nothing came from the server for {self._silence_seconds:g} seconds")
+        return self._unanswered(error.strerror or str(error) or type(error).__name__)
+
+    def _unanswered(self, why: str) -> Broken:
+        return Stale(why) if self._is_used and self._is_in_head and not self._head else Broken(why)
+
+
+class Network(NetworkBackend):
+    """Makes connections, to allowed addresses alone. A connection is for the address that this thread asks for last:
+    httpcore names only the host to connect to, which is the proxy's where there is one."""
+
+    def __init__(self, rules: NetworkRules) -> None:
+        self.rules = rules
+        self._proxies = Proxies(rules.variables)
+        self._thread = threading.local()
+
+    @cached_property
+    def trust(self) -> ssl.SSLContext:
+        return trust_of(self.rules.variables)
+
+    def proxy_of(self, address: Address) -> Proxy | None:
+        return self._proxies.find(address)
+
+    def asks_for(self, address: Address) -> None:
+        """Connections that this thread makes are for the address."""
+        self._thread.address = address
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> Stream:
+        address: Address = self._thread.address
+        proxy = self.proxy_of(address)
+        if proxy:
+            check_proxied(address, self.rules)
+        connected = self._connect(proxy_targets(host, port) if proxy else targets_of(address, self.rules))
+        set_silence(connected, self.rules.silence_seconds)
+        return Stream(connected, address, self)
+
+    def connect(self, address: Address) -> Stream:
+        """A connection to the address's own host, without httpcore; with TLS where the address has it."""
+        self.asks_for(address)
+        stream = self.connect_tcp(address.host, address.port)
+        return stream.start_tls(self.trust) if address.scheme == "https" else stream
+
+    def _connect(self, targets: list[Target]) -> socket.socket:
+        deadline = time.monotonic() + self.rules.silence_seconds
+        trouble = OSError()
+        for number, (family, place) in enumerate(targets):
+            plain = socket.socket(family, socket.SOCK_STREAM)
+            share = (deadline - time.monotonic()) / (len(targets) - number)
+            plain.settimeout(max(share, LEAST_SECONDS_AN_ADDRESS))
+            try:
+                plain.connect(place)
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return plain
+            except OSError as error:
+                plain.close()
+                trouble = error
+        raise Broken(f"it could not be connected to: {trouble.strerror or trouble}") from trouble
+
+
+def set_silence(plain: socket.socket, seconds: float) -> None:
+    """A time limit in the kernel: settimeout() would cost a poll() before every call."""
+    whole, part = divmod(max(seconds, 0.001), 1)
+    limit = struct.pack("ll", int(whole), int(part * 1_000_000))
+    plain.settimeout(None)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)

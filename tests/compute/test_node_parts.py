@@ -1,0 +1,25 @@
+import shutil
+import threading
+from pathlib import Path
+
+from runyard.compute.local.node_parts import NodeParts
+from runyard.compute.local.warm_agent import WarmAgent
+from runyard.ports.engine import PartPhase
+
+
+def test_a_part_that_is_removed_while_it_is_looked_at_is_lost(tmp_path: Path) -> None:
+    parts, ended = NodeParts(tmp_path, WarmAgent(tmp_path)), threading.Event()
+
+    def come_and_go() -> None:
+        for _ in range(1000):
+            parts.lay_out("part", {})
+            shutil.rmtree(tmp_path / "attempts" / "part", ignore_errors=True)
+        ended.set()
+
+    others = threading.Thread(target=come_and_go)
+    others.start()
+    try:
+        while not ended.is_set():
+            assert parts.phase("part") is PartPhase.LOST
+    finally:
+        others.join()

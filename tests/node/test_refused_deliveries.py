@@ -1,0 +1,92 @@
+"""What a supervisor does with what the service answers to its reports, logs and journals."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.errors import AttemptOver, Forbidden, StorageFull, Unauthorized
+from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan
+from runyard.model.runs import AttemptId, RunId
+from runyard.node.deliveries import Deliveries
+from runyard.node.service import connect
+from tests.client.scripted_service import HangUp, Reply, ScriptedService, refusal_of, scripted
+
+LOG = "azureml-logs/70_driver_log.txt"
+JOURNAL = "run1~0-1-abc"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[ScriptedService]:
+    with scripted(tmp_path / "home") as made:
+        yield made
+
+
+@pytest.fixture
+def deliveries(service: ScriptedService, tmp_path: Path) -> Deliveries:
+    """With a report, a piece of a log and a line of a journal to deliver."""
+    plan = LaunchPlan(
+        attempt_id=AttemptId("run1.1"),
+        run_id=RunId("run1"),
+        kind="run",
+        environment=EnvironmentSpec(),
+        nodes=(NodePlan("127.0.0.1", ()),),
+    )
+    made = Deliveries(plan, connect(service.home, "t"), lambda end_as: None)
+    (tmp_path / "log.txt").write_bytes(b"printed")
+    (tmp_path / f"{JOURNAL}.jsonl").write_bytes(b"[1]\n")
+    made.report("running")
+    made.logs.files.changed(LOG, tmp_path / "log.txt")
+    made.journals.changed(tmp_path / f"{JOURNAL}.jsonl")
+    return made
+
+
+def ship_all(deliveries: Deliveries) -> None:
+    """Rounds without the pauses between them."""
+    for _ in range(20):
+        if not deliveries.pending:
+            return
+        deliveries.ship()
+    raise AssertionError("Something is never delivered.")
+
+
+def paths(service: ScriptedService) -> list[str]:
+    return [seen.path.partition("?")[0].removeprefix("/api/v1/") for seen in service.seen]
+
+
+REPORT, LOGS, JOURNALS = "attempts/run1.1/report", f"runs/run1/logs/{LOG}", f"runs/run1/journals/{JOURNAL}"
+
+
+@pytest.mark.parametrize("trouble", [refusal_of(Unauthorized), refusal_of(StorageFull), Reply(500, b""), HangUp()])
+def test_a_report_that_may_pass_is_sent_again_before_anything_else(
+    service: ScriptedService, deliveries: Deliveries, trouble: Reply | HangUp
+) -> None:
+    service.answers(trouble, trouble)
+    ship_all(deliveries)
+    assert paths(service)[-3:] == [REPORT, LOGS, JOURNALS]
+    assert set(paths(service)[:-2]) == {REPORT}
+    assert deliveries.warnings == []
+    assert (deliveries.logs.refused, deliveries.journals.refused) == ({}, {})
+
+
+def test_what_is_forbidden_is_told_and_not_sent_again(service: ScriptedService, deliveries: Deliveries) -> None:
+    service.answers(*[refusal_of(Forbidden)] * 3)
+    ship_all(deliveries)
+    assert paths(service) == [REPORT, LOGS, JOURNALS]
+    assert deliveries.warnings == ["The service refused the report 'running': It is so. Do this."]
+    assert deliveries.logs.refused == {LOG: "It is so. Do this."}
+    assert deliveries.journals.refused == {JOURNAL: "It is so. Do this."}
+
+
+def test_an_attempt_that_is_over_delivers_nothing_more(service: ScriptedService, deliveries: Deliveries) -> None:
+    for answers in ([refusal_of(AttemptOver)], [Reply(), refusal_of(AttemptOver)]):
+        service.answers(*answers)
+        with pytest.raises(AttemptOver):
+            deliveries.ship()
+    assert paths(service) == [REPORT, REPORT, LOGS]
+
+
+def test_a_report_that_is_refused_otherwise_holds_up_no_log(service: ScriptedService, deliveries: Deliveries) -> None:
+    service.answers(Reply(400, b"no"), Reply())
+    ship_all(deliveries)
+    assert paths(service) == [REPORT, LOGS, JOURNALS]

@@ -1,0 +1,29 @@
+"""Run kinds that do harm where they can: one fails whenever it is asked, one wants the runs of another."""
+
+from typing import Any
+
+from runyard.runs.kinds.parent import ParentKind
+
+
+class FaultyKind(ParentKind):
+    name = "faulty"
+    type = "toy.faulty"
+    title = "faulty run"
+
+    def check_any(self, asked: Any) -> None:
+        raise ZeroDivisionError
+
+    def look(self, own: Any, unfinished: Any) -> bool:
+        raise ZeroDivisionError
+
+    def child_ended(self, child: Any) -> None:
+        raise ZeroDivisionError
+
+    def child_logged(self, child: Any, delivered: Any) -> None:
+        raise ZeroDivisionError
+
+
+class ThiefKind(ParentKind):
+    name = "thief"
+    type = "hyperdrive"
+    title = "thief"
