@@ -42,12 +42,17 @@ def test_no_cyclic_garbage(stores: Stores, name: str) -> None:
     work = HOT[name]
     work(stores)  # what is made once, and kept
     work(stores)
+    # Threads of other tests in this process leave objects too, but not every time.
+    left = min(_objects_left(lambda: work(stores)) for _ in range(3))
+    assert left < TIMES, f"{left} objects after {TIMES} times"
+
+
+def _objects_left(work: Callable[[], object]) -> int:
     gc.collect()
     gc.disable()
     try:
         for _ in range(TIMES):
-            work(stores)
-        left = gc.collect()
+            work()
+        return gc.collect()
     finally:
         gc.enable()
-    assert left < TIMES, f"{left} objects after {TIMES} times"

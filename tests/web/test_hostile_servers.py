@@ -108,6 +108,19 @@ def test_what_is_no_answer_is_said(server, open_web, fetched, head):
             ask()
 
 
+def test_a_head_that_passes_the_limit_with_its_last_piece_is_refused(server, open_web, fetched):
+    def in_two_pieces(line, asked):
+        line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: " + b"x" * 60_000)
+        line.ending.wait(0.05)
+        line.send(b"x" * 10_000 + b"\r\n\r\n")
+
+    server.pages["/a"] = in_two_pieces
+    impatient = open_web(retry_seconds=0.05)
+    for ask in _all_ways(impatient, fetched, f"{server.url}/a"):
+        with pytest.raises(Unreachable, match="headers of more than 64 KiB"):
+            ask()
+
+
 def test_a_redirect_is_followed_to_its_end(server, web, fetched):
     server.pages["/a"] = a_file(b"hello")
     server.pages["/b c"] = status(404)

@@ -94,13 +94,16 @@ class Stream(NetworkStream):
         return data
 
     def end_head(self) -> None:
-        """The head of an answer was read: what comes now is body. Sets how many bytes of the body came with it."""
+        """The head of an answer was read: what comes now is body. Sets how many bytes of the body came with it.
+        Broken when the head was too long: its last piece may have come with its end."""
         self._is_in_head, self._is_used = False, True
         self._pace.renew()
         came, self._head, end = b"".join(self._head), [], 0
         self.body_bytes, self.last_bytes = 0, came
         while (found := came.find(b"\r\n\r\n", end)) >= 0:
             is_interim, end = came[end + 9 : end + 10] == b"1", found + 4
+            if end > MAX_HEAD_BYTES:
+                raise _too_long_head()
             if not is_interim:
                 self.body_bytes = len(came) - end
                 return
@@ -135,7 +138,7 @@ class Stream(NetworkStream):
 
     def _read_head(self, max_bytes: int) -> bytes:
         if sum(map(len, self._head)) >= MAX_HEAD_BYTES:
-            raise Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
+            raise _too_long_head()
         if time.monotonic() > self._head_ends_at:
             raise Silent(f"the server sent no whole answer for {self._silence_seconds:g} seconds")
         data = self._receive(max_bytes)
@@ -218,6 +221,10 @@ class Network(NetworkBackend):
                 plain.close()
                 trouble = error
         raise Broken(f"it could not be connected to: {trouble.strerror or trouble}") from trouble
+
+
+def _too_long_head() -> Broken:
+    return Broken(f"the server sends headers of more than {MAX_HEAD_BYTES // 1024} KiB")
 
 
 def set_silence(plain: socket.socket, seconds: float) -> None:
