@@ -27,10 +27,11 @@ from runyard.node.fence import end_all_parts, guard_words, open_guard
 from runyard.node.line_socket import OTHER_HOME, is_for, read_line, socket_address
 from runyard.node.network import why_no_private_network
 from runyard.node.overdue import Overdue
-from runyard.node.processes import ProcessId
+from runyard.node.processes import ProcessId, prepare_out_of_memory_kills
 from runyard.node.sdk_folder import Bytecode, ensure_sdk_folder
 from runyard.node.supervisor import supervise
 from runyard.node.version import node_version
+from runyard.planning.plan_json import prepare_plan_reader
 from runyard.process_logs import configure_logging, label_lines
 from runyard.umask import keep_files_private, users_umask
 
@@ -53,6 +54,8 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
         return ANOTHER_AGENT
     configure_logging("agent", home)
     agent = Agent(home, lock, guard, keeper)
+    prepare_plan_reader()
+    prepare_out_of_memory_kills()
     # What lives until the end need not be looked at again: a supervisor would get its own copy of each page of it.
     gc.collect()
     gc.freeze()
@@ -272,7 +275,7 @@ class Agent:
             _redirect_output(folder)
             self._leave_what_is_its_own()
             label_lines("supervisor", _run_of(folder.part))
-            supervise(self._home, folder.part, lock, sdk, self._keeper)
+            supervise(folder, lock, sdk, self._keeper)
             status = 0
         except BaseException:
             log.exception("The supervisor of %s failed.", folder.part)

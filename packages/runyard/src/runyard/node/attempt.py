@@ -47,13 +47,10 @@ class AttemptFolder:
         self.rank_file = self.scripts / "rank.json"
         """What the ranks that a launcher starts on this node need to know."""
 
-    @classmethod
-    def of_plan(cls, home: Path, plan: LaunchPlan) -> "AttemptFolder":
-        """Its node's own log is named after the node where the run has several: no two write one log of a run."""
-        folder = cls(home, plan.part)
+    def name_node_log(self, plan: LaunchPlan) -> None:
+        """Name the node's own log after the node where the run has several: no two write one log of a run."""
         if len(plan.nodes) > 1:
-            folder.node_log = folder.std / f"65_job_prep-{plan.here.name.replace('/', '_') or plan.node}.txt"
-        return folder
+            self.node_log = self.std / f"65_job_prep-{plan.here.name.replace('/', '_') or plan.node}.txt"
 
     def exists(self) -> bool:
         """True once the plan is here and until the end has been acknowledged."""

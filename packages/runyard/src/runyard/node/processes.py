@@ -1,12 +1,15 @@
 import ctypes
 import os
+import re
 import signal
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
+_OOM_KILL = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -140,25 +143,37 @@ def prefer_for_out_of_memory(pid: int) -> None:
 
 def out_of_memory_kills() -> int:
     """How often the kernel has killed for want of memory, on this machine and in this cgroup; only its growth tells."""
-    total = _counter(_PROC / "vmstat")
-    for line in _lines(_PROC / "self" / "cgroup"):
+    return sum(map(_counter, _counter_files()))
+
+
+def prepare_out_of_memory_kills() -> None:
+    """Find out where the kernel counts. Children of this process are of the same cgroup and need not do it again."""
+    _counter_files()
+
+
+@cache
+def _counter_files() -> tuple[str, ...]:
+    files = ["/proc/vmstat"]
+    for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            total += _counter(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
+            files.append(os.path.join("/sys/fs/cgroup", path.lstrip("/"), "memory.events"))
         elif "memory" in controllers.split(","):
-            total += _counter(Path("/sys/fs/cgroup/memory") / path.lstrip("/") / "memory.oom_control")
-    return total
+            files.append(os.path.join("/sys/fs/cgroup/memory", path.lstrip("/"), "memory.oom_control"))
+    return tuple(file for file in files if os.path.exists(file))
 
 
-def _counter(file: Path) -> int:
-    return sum(int(line.split()[1]) for line in _lines(file) if line.startswith("oom_kill "))
+def _counter(file: str) -> int:
+    found = _OOM_KILL.search(_text(file))
+    return int(found[1]) if found else 0
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: str) -> str:
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        with open(file, encoding="utf-8") as opened:
+            return opened.read()
     except OSError:
-        return []
+        return ""
 
 
 def _session_of(pid: int) -> int | None:

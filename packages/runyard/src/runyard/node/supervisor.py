@@ -46,13 +46,14 @@ _LOOK_AGAIN_SECONDS, _LAST_MOMENT_SECONDS = 0.02, 1.0
 _STEPS = {"environment": "Building the environment.", "data": "Fetching data."}
 
 
-def supervise(home: Path, part: str, lock: int, sdk: Path | None, keeper: ProcessId | None) -> None:
+def supervise(folder: AttemptFolder, lock: int, sdk: Path | None, keeper: ProcessId | None) -> None:
     """Bring the part to its end. `lock` is the descriptor that holds its lock, `sdk` the folder of the SDK if the
     agent has found it, `keeper` the exit keeper above that agent."""
-    body = AttemptFolder(home, part).read("plan.json")
+    body = folder.read("plan.json")
     if body is not None:
         plan = plan_from_json(body)
-        Supervisor(AttemptFolder.of_plan(home, plan), plan, lock, sdk, keeper).run()
+        folder.name_node_log(plan)
+        Supervisor(folder, plan, lock, sdk, keeper).run()
 
 
 class Supervisor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from runyard.core.record_json import from_json, to_json
+from runyard.core.record_json import from_json, prepare_reader, to_json
 from runyard.errors import Json
 from runyard.model.files import FileEntry
 from runyard.model.plan import EnvironmentSpec, LaunchPlan
@@ -18,6 +18,11 @@ def plan_to_json(plan: LaunchPlan) -> Json:
 def plan_from_json(body: Json) -> LaunchPlan:
     """Fields that this version does not know are ignored: the service may be newer than the node."""
     return from_json(LaunchPlan, body, "The plan")
+
+
+def prepare_plan_reader() -> None:
+    """For a process that forks children which read plans."""
+    prepare_reader(LaunchPlan)
 
 
 def environment_to_json(spec: EnvironmentSpec) -> Json:

@@ -166,7 +166,11 @@ def _set_foreign_keys(connection: Connection, switch: str) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
+    if connection.get_execution_options().get("writes"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return
+    driver: Any = connection.connection.driver_connection
+    driver.execute("BEGIN")  # past SQLAlchemy, where it is a quarter of what reading a row costs; it takes no lock
 
 
 def _switch_to_wal(engine: Engine, file: Path) -> None:
