@@ -2,11 +2,16 @@
 
 import os
 import signal
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from runyard.errors import EngineSilent
+from runyard.node import detached
 from runyard.node.agent_socket import ask_agent
+from runyard.node.detached import DetachedProcess
 from runyard.ports.engine import Observed, PartPhase, ticket_for
 from tests.node.conftest import a_plan, is_running, pid_from
 from tests.node.test_recovery import WAITS_FOR_FILE, let_go, supervisor_pid
@@ -62,3 +67,36 @@ def test_a_stopped_supervisor_is_not_lost(submit, service, home, engine):
         service.wait_for(lambda: not is_running(script))
         assert engine.observe([ticket])[ticket] == ALIVE
     assert service.ended()["outcome"] == "completed"
+
+
+def test_a_service_that_is_stopped_while_its_agent_starts_finds_it_afterwards(service, home, engine, monkeypatch):
+    began, stopped_seconds = DetachedProcess.start, [0.0]
+
+    def start_then_be_stopped(process, command, variables):
+        began(process, command, variables)
+        stopped_seconds[0] += 60.0
+
+    monkeypatch.setattr(DetachedProcess, "start", start_then_be_stopped)
+    monkeypatch.setattr(detached, "time", SimpleNamespace(monotonic=lambda: stopped_seconds[0]))
+    engine.submit(a_plan(service, "print('here')"))
+    monkeypatch.undo()
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_an_agent_whose_starter_was_killed_goes_on(service, home):
+    reads, told = os.pipe()
+    os.close(reads)
+    agent = subprocess.Popen([sys.executable, "-m", "runyard.node.exit_keeper", str(home), str(told)], pass_fds=[told])
+    os.close(told)
+    try:
+        service.wait_for(lambda: "pid" in asked(home, {"op": "status"}))
+    finally:
+        asked(home, {"op": "exit"})
+        assert agent.wait(30) == 0
+
+
+def asked(home, request):
+    try:
+        return ask_agent(home, request)
+    except OSError:
+        return {}

@@ -126,9 +126,10 @@ def _launch(home, how):
 
 
 def _await(home, process, usable):
-    deadline = time.monotonic() + START_SECONDS
+    deadline, is_last = time.monotonic() + START_SECONDS, False
     error_file = os.path.join(home, "start-error.json")
-    while time.monotonic() < deadline:
+    while not is_last:
+        is_last = time.monotonic() > deadline  # one more look: this process may have been stopped meanwhile
         found = usable()
         if found:
             process.returncode = 0  # it is meant to outlive us: no warning when the Popen object is collected

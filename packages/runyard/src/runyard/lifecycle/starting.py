@@ -17,6 +17,7 @@ from runyard.lifecycle.discovery import Facts, read_facts, take_start_error
 from runyard.lifecycle.home import prepare_home, require_linux, require_own_home, require_space
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import ask_agent
+from runyard.node.detached import tries_within
 from runyard.version import API, VERSION, WIRE
 from runyard_sdk.home import home_identity, private
 from runyard_sdk.start import build_of
@@ -107,8 +108,7 @@ def _launch(home: Path, keep: bool) -> "subprocess.Popen[bytes]":
 
 
 def _await(home: Path, process: "subprocess.Popen[bytes]") -> Facts:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    for _ in tries_within(START_SECONDS):
         ended = process.poll() is not None
         found = service_status(home)
         if found is not None:

@@ -64,7 +64,8 @@ def main(home: Path, ready_fd: int | None, guard: ProcessId | None = None, keepe
     agent.listen()
     log.info("The agent %s starts supervisors for %s.", node_version(), home)
     if ready_fd is not None:
-        os.write(ready_fd, b"1")
+        with contextlib.suppress(BrokenPipeError):  # who started it was killed; the next one finds it
+            os.write(ready_fd, b"1")
         os.close(ready_fd)
     why_no_private_network()  # finds out what the kernel allows, once for all supervisors
     agent.take_over()

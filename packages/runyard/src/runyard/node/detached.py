@@ -1,6 +1,7 @@
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from runyard.errors import EngineError
@@ -8,6 +9,14 @@ from runyard.umask import users_umask
 from runyard_sdk.home import private
 
 _SOON_SECONDS = 0.05
+
+
+def tries_within(seconds: float) -> Iterator[None]:
+    """Yield until the time is over, then once more: who was stopped meanwhile (SIGSTOP) has not looked yet."""
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        yield
+    yield
 
 
 class DetachedProcess:

@@ -11,7 +11,7 @@ from runyard.core.record_json import from_json
 from runyard.environments.durable import locked_if_free
 from runyard.errors import EngineError, InvalidArgument, Json, NotFound, from_wire
 from runyard.model.web_services import ObservedService, ServiceSpec
-from runyard.node.detached import DetachedProcess
+from runyard.node.detached import DetachedProcess, tries_within
 from runyard.node.line_socket import ask_socket
 from runyard.process_logs.setup import LEVEL_VARIABLE
 from runyard.serving.folder import ServiceFolder, service_folders
@@ -127,8 +127,7 @@ class LocalServiceHost:
 
     def _ensure(self) -> None:
         sent_away: set[int] = set()
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
+        for _ in tries_within(_START_SECONDS):
             try:
                 status = self._ask_once({"op": "status"})
                 # A successor runs what is installed now, however old the code of this process is.

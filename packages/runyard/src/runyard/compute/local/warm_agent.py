@@ -11,7 +11,7 @@ from runyard.errors import EngineError, EngineSilent, Json
 from runyard.model.worker_variables import WORKER_VARIABLES
 from runyard.node.agent_socket import AGENT_LOCK, ANOTHER_AGENT, ask_agent
 from runyard.node.attempt import PART_VARIABLE
-from runyard.node.detached import DetachedProcess
+from runyard.node.detached import DetachedProcess, tries_within
 from runyard.node.fence import guard_words
 from runyard.node.processes import ProcessId
 from runyard.node.version import node_version
@@ -86,8 +86,7 @@ class WarmAgent:
         """An agent of another version than the one installed, or with another guard, is asked to leave; its
         supervisors live on."""
         sent_away: set[int] = set()
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline:
+        for _ in tries_within(_START_SECONDS):
             try:
                 status = self._ask({"op": "status"})
                 # A successor runs what is installed now, however old the code of this process is.
