@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from runyard.model.sweeps import SweepSpec
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.tuning.spec import checked_sweep
 
 SPACE: dict[str, Any] = {"--lr": ["loguniform", [-6, -1]], "--batch": ["choice", [[16, 32, 64]]]}

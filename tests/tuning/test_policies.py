@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.model.sweeps import Goal, Stop, SweepSpec
+from runyard.core.definitions.sweep import SweepSpec
+from runyard.model.sweeps import Goal, Stop
 from runyard.tuning.stopping.histories import Histories
 from runyard.tuning.stopping.policies import policy_of
 from tests.tuning.asked import PLAIN_SPACE, a_sampling, a_spec

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runyard.core.definitions.sweep import Expression, PolicyProperties
 from runyard.errors import InvalidArgument
-from runyard.model.sweeps import Expression, Goal
+from runyard.model.sweeps import Goal
 from runyard.tuning.spec import checked_sweep, ignored_policy
 from tests.tuning.asked import PLAIN_SPACE, a_sampling, a_spec, a_sweep
 
@@ -18,8 +19,8 @@ def test_a_sweep_is_read_as_it_was_asked_for() -> None:
     assert spec.space["--lr"] == Expression("loguniform", (-6, -1))
     assert spec.space["--batch"] == Expression("choice", ((16, 32, 64),))
     assert (spec.max_total_runs, spec.max_concurrent_runs, spec.max_duration_minutes) == (20, 4, 60)
-    assert spec.policy_properties == {"slack_factor": 0.1, "evaluation_interval": 2, "delay_evaluation": 0}
-    assert spec.sampling_properties == {"seed": 7}
+    assert spec.policy_properties == PolicyProperties(evaluation_interval=2, delay_evaluation=0, slack_factor=0.1)
+    assert (spec.seed, spec.rule) == (7, None)
 
 
 def test_what_is_left_out_is_as_in_sdk_v1() -> None:
@@ -196,7 +197,7 @@ def test_a_policy_that_cannot_work_is_refused(case: str) -> None:
 
 def test_a_slack_that_was_left_at_none_was_not_given() -> None:
     properties = {"slack_factor": None, "slack_amount": 0.5}
-    assert "slack_factor" not in a_spec(policy={"name": "Bandit", "properties": properties}).policy_properties
+    assert a_spec(policy={"name": "Bandit", "properties": properties}).policy_properties.slack_factor is None
 
 
 METRIC = {"name": "accuracy", "goal": "maximize"}

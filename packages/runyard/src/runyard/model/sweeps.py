@@ -1,7 +1,7 @@
 """A sweep: one run that tries many values of its script's arguments, each in a child run of its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -17,34 +17,6 @@ Values = Mapping[str, Any]
 class Goal(StrEnum):
     MAXIMIZE = "maximize"
     MINIMIZE = "minimize"
-
-
-@dataclass(frozen=True)
-class Expression:
-    """What one argument is drawn from: `kind` as in SDK v1 ("choice", "loguniform" ...), `arguments` in its order."""
-
-    kind: str
-    arguments: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class SweepSpec:
-    """What a sweep asks for, checked."""
-
-    sampling: str
-    space: Mapping[str, Expression]
-    metric: str
-    goal: Goal
-    max_total_runs: int
-    max_concurrent_runs: int
-    max_duration_minutes: int
-    policy: str = "Default"
-    sampling_properties: Mapping[str, Any] = field(default_factory=dict)
-    policy_properties: Mapping[str, Any] = field(default_factory=dict)
-    resume_from: tuple[RunId, ...] = ()
-    """Sweeps whose trials are known from the start."""
-    resume_child_runs: tuple[RunId, ...] = ()
-    """Children of other sweeps that are begun again, with their values and what they left in outputs/."""
 
 
 @dataclass(frozen=True)

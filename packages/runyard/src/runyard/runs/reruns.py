@@ -7,6 +7,7 @@ from runyard.ports.stores import FileStore
 from runyard.runs.kinds.registry import RunKinds
 from runyard.runs.submission import SNAPSHOT_PROPERTY, Submission, Submissions
 from runyard.services.access import Access
+from runyard.tuning.spec import sweep_in
 
 RERUN_PROPERTY = "runyard.rerun_of"
 
@@ -30,9 +31,11 @@ class Reruns:
         snapshot = self._files.get_snapshot(first.snapshot_id).entries if first.snapshot_id else None
         left_out = (SNAPSHOT_PROPERTY, *self._kinds.of(first).results)
         properties = {name: value for name, value in first.properties.items() if name not in left_out}
+        definition = _definition(first)
         asked = Submission(
             run_id=new_id,
-            definition=_definition(first),
+            definition=definition,
+            sweep=sweep_in(definition),
             snapshot=snapshot,
             type=first.type,
             tags=first.tags,

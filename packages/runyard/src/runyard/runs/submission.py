@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runyard.core.definitions.run import EMPTY, RunDefinition
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import AlreadyExists, Conflict, InvalidArgument, NotFound
@@ -33,6 +34,8 @@ class Submission:
 
     run_id: str
     definition: RunDefinition = EMPTY
+    sweep: SweepSpec | None = None
+    """What the definition asks for where it is that of a sweep."""
     snapshot: Sequence[FileEntry] | None = None
     type: str = "azureml.scriptrun"
     tags: Mapping[str, str] = field(default_factory=dict)

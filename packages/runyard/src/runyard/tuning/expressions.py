@@ -11,8 +11,8 @@ from statistics import NormalDist
 from typing import Any
 
 from runyard.core.definitions.fields import whole_number
+from runyard.core.definitions.sweep import Expression
 from runyard.errors import InvalidArgument
-from runyard.model.sweeps import Expression
 from runyard.tuning.checking import finite_number, is_finite, one_of, shown
 
 MOST_OPTIONS = 10_000

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runyard.core.definitions.fields import whole_number
+from runyard.core.definitions.sweep import PolicyProperties
 from runyard.errors import InvalidArgument
 from runyard.tuning.checking import finite_number, mapping, no_others, one_of, shown
 
-Properties = Mapping[str, Any]
+_Given = Mapping[str, Any]
 
 
-def checked_policy(raw: object) -> tuple[str, Properties]:
+def checked_policy(raw: object) -> tuple[str, PolicyProperties]:
     """The name and all of its properties, those left out as SDK v1 has them."""
     policy = mapping(raw, "policy")
     name = one_of(policy.get("name", "Default"), "The policy", _CHECKED)
@@ -22,12 +23,12 @@ def checked_policy(raw: object) -> tuple[str, Properties]:
     return name, _CHECKED[name](given)
 
 
-def _nothing(given: Properties) -> Properties:
+def _nothing(given: _Given) -> PolicyProperties:
     no_others(given, "NoTerminationPolicy", ())
-    return {}
+    return PolicyProperties()
 
 
-def _bandit(given: Properties) -> Properties:
+def _bandit(given: _Given) -> PolicyProperties:
     no_others(given, "BanditPolicy", ("slack_factor", "slack_amount", *_SCHEDULE))
     slack = {name: given[name] for name in ("slack_factor", "slack_amount") if name in given}
     if len(slack) != 1:
@@ -38,49 +39,49 @@ def _bandit(given: Properties) -> Properties:
     for name, value in slack.items():
         if finite_number(value, f"{name} of BanditPolicy") < 0:
             raise InvalidArgument(f"{name} of BanditPolicy must be at least 0, got {shown(value)}.")
-    return {**slack, **_schedule(given, "BanditPolicy")}
+    return PolicyProperties(*_schedule(given, "BanditPolicy"), **slack)
 
 
-def _median_stopping(given: Properties) -> Properties:
+def _median_stopping(given: _Given) -> PolicyProperties:
     no_others(given, "MedianStoppingPolicy", _SCHEDULE)
-    return _schedule(given, "MedianStoppingPolicy")
+    return PolicyProperties(*_schedule(given, "MedianStoppingPolicy"))
 
 
-def _truncation_selection(given: Properties) -> Properties:
+def _truncation_selection(given: _Given) -> PolicyProperties:
     owner = "TruncationSelectionPolicy"
     no_others(given, owner, ("truncation_percentage", *_SCHEDULE))
-    percentage = given.get("truncation_percentage")
-    whole_number(percentage, f"truncation_percentage of {owner}", at_least=1, at_most=99)
-    return {"truncation_percentage": percentage, **_schedule(given, owner)}
+    percentage = whole_number(
+        given.get("truncation_percentage"), f"truncation_percentage of {owner}", at_least=1, at_most=99
+    )
+    return PolicyProperties(*_schedule(given, owner), truncation_percentage=percentage)
 
 
-def _asha(given: Properties) -> Properties:
+def _asha(given: _Given) -> PolicyProperties:
     no_others(given, "AshaPolicy", ("reduction_factor", "min_intervals", "max_intervals"))
     factor = whole_number(given.get("reduction_factor", 3), "reduction_factor of AshaPolicy", at_least=2)
     first = whole_number(given.get("min_intervals", 1), "min_intervals of AshaPolicy", at_least=1)
-    rungs = {"reduction_factor": factor, "min_intervals": first}
     if "max_intervals" not in given:
-        return rungs
+        return PolicyProperties(reduction_factor=factor, min_intervals=first)
     last = whole_number(given["max_intervals"], "max_intervals of AshaPolicy", at_least=1)
     if last <= first:
         raise InvalidArgument(
             f"max_intervals of AshaPolicy must be above min_intervals, got {last} and {first}: no run would be judged."
         )
-    return {**rungs, "max_intervals": last}
+    return PolicyProperties(reduction_factor=factor, min_intervals=first, max_intervals=last)
 
 
 _SCHEDULE = ("evaluation_interval", "delay_evaluation")
 
 
-def _schedule(given: Properties, owner: str) -> Properties:
+def _schedule(given: _Given, owner: str) -> tuple[int, int]:
     every, delay = given.get("evaluation_interval", 1), given.get("delay_evaluation", 0)
-    return {
-        "evaluation_interval": whole_number(every, f"evaluation_interval of {owner}", at_least=1),
-        "delay_evaluation": whole_number(delay, f"delay_evaluation of {owner}", at_least=0),
-    }
+    return (
+        whole_number(every, f"evaluation_interval of {owner}", at_least=1),
+        whole_number(delay, f"delay_evaluation of {owner}", at_least=0),
+    )
 
 
-_CHECKED: Mapping[str, Callable[[Properties], Properties]] = {
+_CHECKED: Mapping[str, Callable[[_Given], PolicyProperties]] = {
     "Default": _nothing,
     "Bandit": _bandit,
     "MedianStopping": _median_stopping,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.model.runs import RunId
-from runyard.model.sweeps import SweepSpec, Values
+from runyard.model.sweeps import Values
 from runyard.tuning.bayes.axes import axes_of
 from runyard.tuning.bayes.bayesian import BayesianSampler
 from runyard.tuning.expressions import options_of, value_at
@@ -30,7 +31,7 @@ def sampler_of(spec: SweepSpec, seed: int) -> Sampler:
         return GridSampler(spec.space, first=len(spec.resume_child_runs))
     if spec.sampling == BAYESIAN:
         return BayesianSampler(axes_of(spec.space), spec.goal, seed)
-    if spec.sampling_properties.get("rule") == "sobol":
+    if spec.rule == "sobol":
         return SobolSampler(spec.space, seed, first=len(spec.resume_child_runs))
     return RandomSampler(spec.space, seed)
 
@@ -44,8 +45,7 @@ def most_trials(spec: SweepSpec) -> int:
 
 def seed_of(spec: SweepSpec, sweep_id: RunId) -> int:
     """The seed that was given, or one that the sweep's id alone makes."""
-    given = spec.sampling_properties.get("seed")
-    return given if isinstance(given, int) else int(hashlib.sha256(sweep_id.encode()).hexdigest()[:8], 16)
+    return spec.seed if spec.seed is not None else int(hashlib.sha256(sweep_id.encode()).hexdigest()[:8], 16)
 
 
 @dataclass(frozen=True)

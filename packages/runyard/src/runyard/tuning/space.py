@@ -1,10 +1,11 @@
 """The parameter space of a sweep and the way it is sampled, checked against each other."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from runyard.core.definitions.sweep import Expression
 from runyard.errors import InvalidArgument
-from runyard.model.sweeps import Expression
 from runyard.tuning.arguments import argument_text, option_name
 from runyard.tuning.checking import mapping, no_others, one_of, shown
 from runyard.tuning.expressions import checked_expression, options_of, value_at, without_repeats
@@ -28,33 +29,38 @@ _TITLES = {
 _DRAWN_FROM = {GRID: ("choice",), BAYESIAN: ("choice", "uniform", "quniform")}
 
 
-def checked_sampling(raw: object) -> tuple[str, Space, Mapping[str, Any]]:
+@dataclass(frozen=True)
+class Drawing:
+    seed: int | None = None
+    rule: str | None = None
+
+
+def checked_sampling(raw: object) -> tuple[str, Space, Drawing]:
     """The sampling's name, the space and the properties."""
     given = mapping(raw, "hyperparameter_sampling")
     name = one_of(given.get("name"), "The hyperparameter_sampling", _TITLES)
-    properties = _properties(name, given.get("properties"))
+    drawing = _drawing(name, given.get("properties"))
     space = _space(mapping(given.get("parameter_space"), "parameter_space"))
     for parameter, expression in space.items():
         _check_supported(name, parameter, expression)
     if name == GRID:
         space = {parameter: without_repeats(expression) for parameter, expression in space.items()}
-    if properties.get("rule") == "sobol" and len(space) > MOST_DIMENSIONS:
+    if drawing.rule == "sobol" and len(space) > MOST_DIMENSIONS:
         raise InvalidArgument(
             f"The rule 'sobol' of RandomParameterSampling takes up to {MOST_DIMENSIONS} parameters, got {len(space)}.",
             hint="Use the rule 'random'.",
         )
-    return name, space, properties
+    return name, space, drawing
 
 
-def _properties(sampling: str, raw: object) -> Mapping[str, Any]:
+def _drawing(sampling: str, raw: object) -> Drawing:
     given = {key: value for key, value in mapping(raw, "properties").items() if value is not None}
     no_others(given, _TITLES[sampling], ("seed", "rule") if sampling == RANDOM else ("seed",))
     seed = given.get("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >= 2**63:
         raise InvalidArgument(f"seed must be a whole number of at most 63 bits, got {shown(seed)}.")
-    if "rule" in given:
-        one_of(given["rule"], "The rule of RandomParameterSampling,", RULES)
-    return given
+    rule = one_of(given["rule"], "The rule of RandomParameterSampling,", RULES) if "rule" in given else None
+    return Drawing(seed if "seed" in given else None, rule)
 
 
 def _space(raw: Mapping[str, Any]) -> Space:

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.core.definitions.fields import whole_number
+from runyard.core.definitions.run import RunDefinition
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.errors import InvalidArgument
 from runyard.model.names import check_run_id
 from runyard.model.runs import RunId
-from runyard.model.sweeps import Goal, SweepSpec
+from runyard.model.sweeps import Goal
 from runyard.tuning.checking import mapping, no_others, one_of, shown
 from runyard.tuning.policy_properties import checked_policy
 from runyard.tuning.space import BAYESIAN, checked_sampling
@@ -29,11 +31,17 @@ _KEYS = (
 )
 
 
+def sweep_in(definition: RunDefinition) -> SweepSpec | None:
+    """What the sweep asks for that a definition is of; None for any other run. Raises InvalidArgument."""
+    raw = definition.runyard.sweep
+    return None if raw is None else checked_sweep(raw)
+
+
 def checked_sweep(raw: object) -> SweepSpec:
     """Raises InvalidArgument, naming the argument as SDK v1 calls it, for what could never run as it was meant."""
     given = mapping(raw, "The sweep")
     no_others(given, "A sweep", _KEYS)
-    sampling, space, sampling_properties = checked_sampling(given.get("sampling"))
+    sampling, space, drawing = checked_sampling(given.get("sampling"))
     policy, policy_properties = checked_policy(given.get("policy"))
     metric, goal = _primary_metric(given.get("primary_metric"))
     total = whole_number(given.get("max_total_runs"), "max_total_runs", at_least=1, at_most=MOST_RUNS)
@@ -46,8 +54,9 @@ def checked_sweep(raw: object) -> SweepSpec:
         max_total_runs=total,
         max_concurrent_runs=_concurrent(given, total),
         max_duration_minutes=_minutes(given),
+        seed=drawing.seed,
+        rule=drawing.rule,
         policy=policy,
-        sampling_properties=sampling_properties,
         policy_properties=policy_properties,
         resume_from=_run_ids(given.get("resume_from"), "resume_from", most=MOST_RESUMED_SWEEPS),
         resume_child_runs=resumed,

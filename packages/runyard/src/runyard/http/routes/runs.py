@@ -24,6 +24,7 @@ from runyard.runs.history.following import Follows
 from runyard.runs.history.ranks import RanksOfRun
 from runyard.runs.runs import RunChanges, RunHistory
 from runyard.runs.submission import Submission
+from runyard.tuning.spec import sweep_in
 
 LONGEST_WAIT_SECONDS = 60.0
 MOST_LISTED = 1000
@@ -206,9 +207,11 @@ async def stream(
 @routes.post(f"{_LISTING}/experiments/{{experiment}}/runs", WholeRun)
 def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: SubmissionBody) -> Response:
     """Submit a run, or begin an interactive one. A second ask with the same run_id answers with the run there is."""
+    definition = RunDefinition.parse(body.definition or {})
     asked = Submission(
         run_id=body.run_id,
-        definition=RunDefinition.parse(body.definition or {}),
+        definition=definition,
+        sweep=sweep_in(definition),
         snapshot=body.snapshot,
         type=Submission.type if body.type is None else body.type,
         tags=body.tags,

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from runyard.model.sweeps import Expression, Values
+from runyard.core.definitions.sweep import Expression
+from runyard.model.sweeps import Values
 from runyard.tuning.expressions import options_of, value_at
 from runyard.tuning.space import Space
 

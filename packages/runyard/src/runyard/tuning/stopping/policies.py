@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from runyard.model.sweeps import Goal, Stop, SweepSpec
+from runyard.core.definitions.sweep import SweepSpec
+from runyard.model.sweeps import Goal, Stop
 from runyard.tuning.spec import ignored_policy
 from runyard.tuning.stopping.histories import Histories, TrialKey
 from runyard.tuning.stopping.policy_rules import (
@@ -69,7 +70,7 @@ def policy_of(spec: SweepSpec) -> Policy:
 
 def doubt_of(spec: SweepSpec, stop: Stop) -> str | None:
     """Says of a decision that it is as the policy has it and hardly as it was meant, where that is so."""
-    factor = spec.policy_properties.get("slack_factor")
+    factor = spec.policy_properties.slack_factor
     if factor is None or stop.value is None or stop.held_against is None or stop.held_against > 0:
         return None
     return (
@@ -81,19 +82,19 @@ def doubt_of(spec: SweepSpec, stop: Stop) -> str | None:
 def _rule_of(spec: SweepSpec) -> Rule:
     properties = spec.policy_properties
     if spec.policy == "Bandit":
-        return Bandit(properties.get("slack_factor"), properties.get("slack_amount"))
+        return Bandit(properties.slack_factor, properties.slack_amount)
     if spec.policy == "TruncationSelection":
-        return TruncationSelection(properties["truncation_percentage"])
+        return TruncationSelection(properties.truncation_percentage)
     if spec.policy == "ASHA":
-        return SuccessiveHalving(properties["reduction_factor"])
+        return SuccessiveHalving(properties.reduction_factor)
     return MedianStopping()
 
 
 def _last_due_of(spec: SweepSpec) -> Callable[[int], int]:
     properties = spec.policy_properties
     if spec.policy == "ASHA":
-        return _Rungs(properties["min_intervals"], properties["reduction_factor"], properties.get("max_intervals"))
-    return _Regular(properties["evaluation_interval"], properties["delay_evaluation"])
+        return _Rungs(properties.min_intervals, properties.reduction_factor, properties.max_intervals)
+    return _Regular(properties.evaluation_interval, properties.delay_evaluation)
 
 
 @dataclass(frozen=True)

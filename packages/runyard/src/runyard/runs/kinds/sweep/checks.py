@@ -2,10 +2,9 @@
 
 import re
 
-from runyard.core.definitions.run import RunDefinition
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.runs import RunId, RunRecord
-from runyard.model.sweeps import SweepSpec
 from runyard.ports.stores import RunStore
 from runyard.tuning.spec import checked_sweep
 
@@ -32,13 +31,9 @@ class SweepChecks:
     def __init__(self, runs: RunStore) -> None:
         self._runs = runs
 
-    def check(self, workspace: str, definition: RunDefinition) -> None:
-        """Refuse a sweep that could never go on, and one that would resume from what is not there."""
-        self._check_resumed(workspace, checked_sweep(definition.runyard.sweep))
-
-    def check_type(self, type_: str, definition: RunDefinition) -> None:
+    def check_type(self, type_: str, spec: SweepSpec | None) -> None:
         """Refuse a run that is half a sweep."""
-        has_spec = definition.runyard.sweep is not None
+        has_spec = spec is not None
         if (type_ == SWEEP_TYPE) != has_spec:
             raise InvalidArgument(
                 f"A run of type {SWEEP_TYPE!r} and 'runyard.sweep' in its definition go together: "
@@ -61,7 +56,8 @@ class SweepChecks:
                 hint="Choose another run_id.",
             )
 
-    def _check_resumed(self, workspace: str, spec: SweepSpec) -> None:
+    def check_resumed(self, workspace: str, spec: SweepSpec) -> None:
+        """Refuse a sweep that would resume from what is not there."""
         for run_id in spec.resume_from:
             if not is_sweep(self._found(workspace, run_id, "resume_from")):
                 raise InvalidArgument(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.errors import Conflict
 from runyard.model.runs import RunId, RunRecord, RunStatus
-from runyard.model.sweeps import SweepSpec
 from runyard.runs.children import children_of
 from runyard.runs.kinds.kind import KindTools
 from runyard.runs.kinds.sweep.checks import BEST_PROPERTY, SCORE_PROPERTY, STATUS_PROPERTY

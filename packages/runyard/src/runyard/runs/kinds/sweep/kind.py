@@ -32,11 +32,12 @@ class SweepKind(ParentKind):
 
     def check(self, workspace: str, asked: "Submission") -> None:
         super().check(workspace, asked)
-        self._checks.check(workspace, asked.definition)
+        if asked.sweep is not None:
+            self._checks.check_resumed(workspace, asked.sweep)
 
     def check_any(self, asked: "Submission") -> None:
         self._checks.check_id(RunId(asked.run_id))
-        self._checks.check_type(asked.type, asked.definition)
+        self._checks.check_type(asked.type, asked.sweep)
 
     def check_properties(self, properties: Mapping[str, Any]) -> None:
         given = [name for name in RESULT_PROPERTIES if name in properties]

@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.errors import NotFound
 from runyard.model.runs import RunId, RunRecord
-from runyard.model.sweeps import RankedTrial, Stop, SweepSpec, Trial, Values
+from runyard.model.sweeps import RankedTrial, Stop, Trial, Values
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.runs.kinds.sweep.hearing import Logged, lowest_logged, points_of
 from runyard.runs.kinds.sweep.log import Source, SweepLogs, Told, ended_line, sampled_line, unjudged_text

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from runyard.core.definitions.fields import JsonValue
 from runyard.core.definitions.run import RunDefinition
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.errors import AlreadyExists, NotFound
 from runyard.model.runs import RunRecord
-from runyard.model.sweeps import VALUES_TAG, SweepSpec, Trial, Values
+from runyard.model.sweeps import VALUES_TAG, Trial, Values
 from runyard.runs.children import child_record
 from runyard.runs.kinds.kind import KindTools
 from runyard.runs.kinds.sweep.children import Children

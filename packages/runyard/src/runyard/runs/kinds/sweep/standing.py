@@ -1,8 +1,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from runyard.core.definitions.sweep import SweepSpec
 from runyard.model.runs import RunId
-from runyard.model.sweeps import Goal, Stop, SweepSpec, Trial
+from runyard.model.sweeps import Goal, Stop, Trial
 from runyard.ports.stores import MetricStore
 from runyard.runs.kinds.sweep.hearing import Hearing, Point
 from runyard.tuning.known import Known

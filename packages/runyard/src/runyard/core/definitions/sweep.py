@@ -1,0 +1,50 @@
+"""What a sweep asks for, checked. `runyard.tuning.spec` makes it of `runyard.sweep` in a run definition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runyard.model.runs import RunId
+from runyard.model.sweeps import Goal
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What one argument is drawn from: `kind` as in SDK v1 ("choice", "loguniform" ...), `arguments` in its order."""
+
+    kind: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class PolicyProperties:
+    """Properties of all policies; each policy reads its own. None where there is no such bound."""
+
+    evaluation_interval: int = 1
+    delay_evaluation: int = 0
+    slack_factor: float | None = None
+    slack_amount: float | None = None
+    truncation_percentage: int = 0
+    reduction_factor: int = 3
+    min_intervals: int = 1
+    max_intervals: int | None = None
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    sampling: str
+    space: Mapping[str, Expression]
+    metric: str
+    goal: Goal
+    max_total_runs: int
+    max_concurrent_runs: int
+    max_duration_minutes: int
+    seed: int | None = None
+    rule: str | None = None
+    """How RandomParameterSampling draws: "random" or "sobol"."""
+    policy: str = "Default"
+    policy_properties: PolicyProperties = PolicyProperties()
+    resume_from: tuple[RunId, ...] = ()
+    """Sweeps whose trials are known from the start."""
+    resume_child_runs: tuple[RunId, ...] = ()
+    """Children of other sweeps that are begun again, with their values and what they left in outputs/."""
