@@ -91,7 +91,10 @@ class NodePool(Protocol):
     """The nodes of clusters: who holds them, and how many there are. Called by one thread at a time."""
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
-        """Raises InvalidArgument, with the numbers, for a gang that could never be had."""
+        """Raises InvalidArgument, with the numbers, for a gang that the cluster could never place.
+
+        `node_count` is at most the target's `max_nodes` and the engine's: that is checked before.
+        """
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
         """Take the run's nodes, or begin to get them and say what is waited for. Returns promptly, safe to repeat."""

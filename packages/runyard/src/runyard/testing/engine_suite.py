@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import EngineError, InvalidArgument
+from runyard.errors import EngineError
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.nodes import Gang, Node, NodeState
 from runyard.model.plan import EnvironmentSpec, LaunchPlan, NodePlan, ProcessSpec
@@ -169,11 +169,6 @@ class EngineSuite:
         desk.take(on_nodes("forgotten-1", most))
         desk.site.pool.resize([desk.cluster], living=set())
         assert len(desk.take(on_nodes("next-1", most)).nodes) == most
-
-    def test_more_nodes_than_the_target_has_are_refused_with_the_numbers(self, desk: EngineDesk) -> None:
-        most = int(desk.body["max_nodes"])
-        with pytest.raises(InvalidArgument, match=rf"at most {most} .* got {most + 1}"):
-            desk.site.pool.check(desk.cluster, RunDefinition({"nodeCount": most + 1}))
 
     def test_states_of_nodes_follow_the_run_that_holds_them(self, desk: EngineDesk) -> None:
         desk.take(on_nodes("seen-1", 1))

@@ -7,7 +7,7 @@ from runyard.compute.ray.sizes import bundle_of, check_gang, words_for
 from runyard.compute.ray.state import ClusterState, RayGang, RayNode
 from runyard.compute.remote.placements import Placements
 from runyard.core.definitions.run import RunDefinition
-from runyard.errors import EngineError, InvalidArgument
+from runyard.errors import EngineError
 from runyard.model.assets import Asset
 from runyard.model.nodes import DEFAULT_IDLE_SECONDS, Gang, Node, NodeState
 from runyard.model.runs import RunId, RunRecord
@@ -35,18 +35,12 @@ class RayPool:
         self._since: dict[tuple[str, str], datetime] = {}
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
-        needed, most = definition.node_count, most_nodes(cluster)
-        if needed > most:
-            raise InvalidArgument(
-                f"node_count must be at most {most} on {cluster.name!r}, got {needed}.",
-                hint="Lower it or choose a larger target.",
-            )
         bundle = self._bundle(cluster)
         try:
             state = self._ray.state(patience_seconds=_FIRST_CONNECTION_SECONDS)
         except EngineError:
             return  # the run waits until the cluster is there
-        check_gang(needed, bundle, state)
+        check_gang(definition.node_count, bundle, state)
 
     def hold(self, cluster: Asset, run: RunRecord) -> Gang:
         most, needed, bundle = most_nodes(cluster), run.definition.node_count, self._bundle(cluster)
