@@ -58,6 +58,15 @@ def reader_of(model: type[M]) -> Callable[[Request], Awaitable[M]]:
     return read
 
 
+def reader_by(parse: Callable[[dict[str, Any]], T]) -> Callable[[Request], Awaitable[T]]:
+    """A dependency: the body as `parse` reads and checks it."""
+
+    async def read(request: Request) -> T:
+        return parse(await json_body(request))
+
+    return read
+
+
 def not_as_expected(problems: Sequence[Any]) -> InvalidArgument:
     """From what pydantic found: the path of the first field in words, and all paths as a fact."""
     said = [(".".join(str(part) for part in one["loc"]), _in_words(one)) for one in problems[:MOST_NAMED]]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from fastapi import Depends, params
 from pydantic import BaseModel
 
-from runyard.http.bodies import reader_of
+from runyard.http.bodies import reader_by, reader_of
 
 Endpoint = Callable[..., Any]
 E = TypeVar("E", bound=Endpoint)
@@ -21,6 +21,14 @@ class Media:
     type: str
     about: str
     example: str = ""
+
+
+@dataclass(frozen=True)
+class ReadBy:
+    """Metadata of an annotated body that `read` checks and turns into a record; `model` only describes it."""
+
+    model: type[BaseModel]
+    read: Callable[[dict[str, Any]], Any]
 
 
 OCTETS = Media("application/octet-stream", "Bytes as they are stored.")
@@ -112,7 +120,14 @@ class Routes:
 def read_bodies(endpoint: Endpoint) -> None:
     """Have each body model of the endpoint read by us instead of by FastAPI: in bounded time and size, with our
     errors. Safe to repeat."""
-    _annotate(endpoint, lambda model: Annotated[model, Depends(reader_of(model))])
+
+    def read(annotation: Any, model: type[BaseModel]) -> Any:
+        by = _read_by(annotation)
+        if by is None:
+            return Annotated[model, Depends(reader_of(model))]
+        return Annotated[get_args(annotation)[0], by, Depends(reader_by(by.read))]
+
+    _annotate(endpoint, read)
 
 
 def described(route: Route) -> Endpoint:
@@ -123,22 +138,28 @@ def described(route: Route) -> Endpoint:
 
     stub.__name__, stub.__doc__ = route.endpoint.__name__, route.endpoint.__doc__
     stub.__signature__ = inspect.signature(route.endpoint)  # type: ignore[attr-defined]
-    _annotate(stub, lambda model: model)
+    _annotate(stub, lambda annotation, model: model)
     return stub
 
 
-def _annotate(endpoint: Endpoint, annotation: Callable[[type[BaseModel]], Any]) -> None:
+def _annotate(endpoint: Endpoint, annotation: Callable[[Any, type[BaseModel]], Any]) -> None:
     known = inspect.signature(endpoint)
     models = {name: body_model(one.annotation) for name, one in known.parameters.items()}
     if any(models.values()):
         endpoint.__signature__ = known.replace(  # type: ignore[attr-defined]
             parameters=[
-                one.replace(annotation=annotation(model)) if (model := models[name]) else one
+                one.replace(annotation=annotation(one.annotation, model)) if (model := models[name]) else one
                 for name, one in known.parameters.items()
             ]
         )
 
 
 def body_model(annotation: Any) -> type[BaseModel] | None:
+    if by := _read_by(annotation):
+        return by.model
     found = get_args(annotation)[0] if get_args(annotation) else annotation
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _read_by(annotation: Any) -> ReadBy | None:
+    return next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, ReadBy)), None)

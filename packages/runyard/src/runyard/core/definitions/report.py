@@ -86,7 +86,7 @@ class NodeReport:
         """Texts are cut to what is worth keeping. InvalidArgument names the field that cannot be right."""
         state = raw.get("state")
         if state not in STATES:
-            raise InvalidArgument(f"state must be one of {', '.join(sorted(STATES))}, got {shown(state)}.")
+            raise _wrong("state", f"one of {', '.join(sorted(STATES))}", state) if "state" in raw else _missing("state")
         report = _read(str(state), raw)
         if state in _ENDS and not report.outcome:
             raise InvalidArgument(f"outcome is missing: an end has one of {', '.join(OUTCOMES)}.")
@@ -117,7 +117,9 @@ def _read(state: str, raw: JsonObject) -> NodeReport:
     if tail and len(tail) > _MOST_OF_A_TAIL:
         tail = tail[-_MOST_OF_A_TAIL:]
         raw = {**raw, "tail": tail}
-    outcome, error = raw.get("outcome"), raw.get("error")
+    outcome, error, outputs = raw.get("outcome"), raw.get("error"), raw.get("outputs")
+    last_lines, exits = raw.get("last_lines"), raw.get("exits")
+    failure = None if error is None else _object(error, "error")
     if outcome is not None and outcome not in OUTCOMES:
         raise _wrong("outcome", f"one of {', '.join(OUTCOMES)}", outcome)
     return NodeReport(
@@ -137,23 +139,28 @@ def _read(state: str, raw: JsonObject) -> NodeReport:
         failed_node=_number(raw, "failed_node"),
         undelivered=_number(raw, "undelivered"),
         outcome=str(outcome or ""),
-        error=_error(_object(error, "error")) if error else None,
-        oom=None if raw.get("oom") is None else bool(raw["oom"]),
+        error=_error(failure) if failure else None,
+        oom=_flag(raw, "oom"),
         started_at=_time(raw, "started_at"),
         failed_at=_time(raw, "failed_at"),
-        is_lost=bool(raw.get("lost")),
+        is_lost=_flag(raw, "lost") or False,
         is_essential=bool(raw.get("is_essential", True)),
         warnings=tuple(map(str, _list(raw, "warnings"))),
-        outputs=_outputs(raw.get("outputs")) if raw.get("outputs") else {},
-        last_lines=_last_lines(raw.get("last_lines")) if raw.get("last_lines") else {},
+        outputs={} if outputs is None else _outputs(outputs),
+        last_lines={} if last_lines is None else _last_lines(last_lines),
         ranks=tuple(map(_rank, _list(raw, "ranks"))),
-        exits=_exits(raw.get("exits")) if raw.get("exits") else {},
+        exits={} if exits is None else _exits(exits),
         raw=raw,
     )
 
 
 def _wrong(name: str, expected: str, value: object) -> InvalidArgument:
-    return InvalidArgument(f"{name} must be {expected}, got {shown(value)}.")
+    problem = f"must be {expected}, got {shown(value)}"
+    return InvalidArgument(f"{name} {problem}.", fields=[{"path": name, "problem": problem}])
+
+
+def _missing(name: str) -> InvalidArgument:
+    return InvalidArgument(f"{name}: is missing.", fields=[{"path": name, "problem": "is missing"}])
 
 
 def _text(raw: JsonObject, name: str) -> str | None:
@@ -172,6 +179,13 @@ def _whole(value: JsonValue, name: str) -> int:
 def _number(raw: JsonObject, name: str) -> int | None:
     value = raw.get(name)
     return None if value is None else _whole(value, name)
+
+
+def _flag(raw: JsonObject, name: str) -> bool | None:
+    value = raw.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(name, "true or false", value)
+    return value
 
 
 def _time(raw: JsonObject, name: str) -> datetime | None:

@@ -15,7 +15,7 @@ from runyard.http.context import Use, Who
 from runyard.http.data_records import DataWire
 from runyard.http.models import Body, Count
 from runyard.http.records import AssetAnswer, shown_asset
-from runyard.http.routing import Routes
+from runyard.http.routing import ReadBy, Routes
 from runyard.model.runs import AttemptId
 from runyard.planning.data_json import data_to_json
 from runyard.services.attempt_packages import BuildProvisions
@@ -27,6 +27,7 @@ routes = Routes("/attempts/{attempt_id}")
 class ReportBody(Body):
     """What a supervisor tells. Which fields come depends on the state; newer ones send more, which are kept."""
 
+    # NodeReport checks the fields: this says what they are, and tests hold the two together.
     model_config = ConfigDict(extra="allow")
 
     state: str = Field(examples=["running"])
@@ -52,6 +53,9 @@ class ReportBody(Body):
     last_lines: dict[str, dict[str, Any]] | None = None
     outputs: dict[str, int] | None = None
     undelivered: int | None = None
+
+
+Report = Annotated[NodeReport, ReadBy(ReportBody, NodeReport.parse)]
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,8 @@ class EnvironmentAnswer:
 
 
 @routes.post("/report", ReportAnswer)
-def report(services: Use, who: Who, attempt_id: str, body: ReportBody) -> Response:
+def report(services: Use, who: Who, attempt_id: str, told: Report) -> Response:
     """Take a supervisor's report. Answered for attempts that are over, too: the answer tells them to stop."""
-    told = NodeReport.parse(body.model_dump(exclude_unset=True))
     answer = services.controller.report(who, AttemptId(attempt_id), told)
     return Json(ReportAnswer(answer.cancel, answer.end_as, answer.roster))
 
