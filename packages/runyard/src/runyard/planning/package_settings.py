@@ -1,15 +1,16 @@
 """A workspace's package settings as users write them: checked field by field, and shown without passwords."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from runyard.core.definitions.fields import JsonObject
+from runyard.core.definitions.package_changes import PackageSettingsChange
 from runyard.core.record_json import from_json, to_json
 from runyard.errors import InvalidArgument, Json
-from runyard.model.package_settings import AUTO, NEVER, REFUSE, VIRTUAL_ENVIRONMENT, PackageSettings
+from runyard.model.package_settings import PackageSettings
 from runyard.planning.passwords import hidden
 
 MOST_ENTRIES, LONGEST_ADDRESS, LARGEST_BUNDLE = 100, 4096, 1024 * 1024
@@ -17,22 +18,15 @@ _HOST = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})
 _CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
 
-def changed_settings(settings: PackageSettings, changes: JsonObject) -> PackageSettings:
-    """With what is given in place of what was; a null puts a field back. An address that comes as it was shown, with
-    its password hidden, stays as it is. InvalidArgument names the field and what would be right."""
-    default, changed = PackageSettings(), {}
-    for name, value in changes.items():
-        if name not in _CHECKS:
-            raise InvalidArgument(
-                f"There is no package setting {ascii(name)[:80]}.", hint=f"Known: {', '.join(sorted(_CHECKS))}."
-            )
-        shown = getattr(shown_settings(settings), name)
-        kept = getattr(settings, name)
-        if value is None:
-            changed[name] = getattr(default, name)
-        else:
-            checked = _CHECKS[name](name, value)
-            changed[name] = _with_passwords(checked, shown, kept)
+def changed_settings(settings: PackageSettings, changes: PackageSettingsChange) -> PackageSettings:
+    """With what is given in place of what was. An address that comes as it was shown, with its password hidden, stays
+    as it is. InvalidArgument names the field and what would be right."""
+    changed: dict[str, Any] = {name: getattr(PackageSettings(), name) for name in changes.reset}
+    for setting in fields(PackageSettings):
+        name, value = setting.name, getattr(changes, setting.name)
+        if value is not None:
+            checked = _CHECKS[name](name, value) if name in _CHECKS else value
+            changed[name] = _with_passwords(checked, getattr(shown_settings(settings), name), getattr(settings, name))
     return replace(settings, **changed)
 
 
@@ -68,22 +62,7 @@ def _with_passwords(given: Any, shown: Any, kept: Any) -> Any:
     return given
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(name, value, "true or false")
-    return value
-
-
-def _one_of(*known: str) -> Callable[[str, Any], str]:
-    def check(name: str, value: Any) -> str:
-        if value not in known:
-            raise _wrong(name, value, " or ".join(map(repr, known)))
-        return str(value)
-
-    return check
-
-
-def _address(name: str, value: Any) -> str:
+def _address(name: str, value: str) -> str:
     text = _text(name, value)
     try:
         parts = urlsplit(text)
@@ -96,51 +75,46 @@ def _address(name: str, value: Any) -> str:
     return text
 
 
-def _place(name: str, value: Any) -> str:
+def _place(name: str, value: str) -> str:
     text = _text(name, value)
     return text if text.startswith("/") else _address(name, text)
 
 
-def _text(name: str, value: Any) -> str:
-    if (
-        not isinstance(value, str)
-        or len(value) > LONGEST_ADDRESS
-        or not value.isprintable()
-        or re.search(r"[\s,]", value)
-    ):
+def _text(name: str, value: str) -> str:
+    if len(value) > LONGEST_ADDRESS or not value.isprintable() or re.search(r"[\s,]", value):
         raise _wrong(name, value, "an address without spaces and commas")
     return value
 
 
-def _list_of(check: Callable[[str, Any], str]) -> Callable[[str, Any], tuple[str, ...]]:
-    def checked(name: str, value: Any) -> tuple[str, ...]:
-        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) > MOST_ENTRIES:
+def _list_of(check: Callable[[str, str], str]) -> Callable[[str, tuple[str, ...]], tuple[str, ...]]:
+    def checked(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > MOST_ENTRIES:
             raise _wrong(name, value, f"a list of at most {MOST_ENTRIES}")
         return tuple(filter(None, (check(name, one) for one in value)))
 
     return checked
 
 
-def _host(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not _HOST.fullmatch(value):
+def _host(name: str, value: str) -> str:
+    if not _HOST.fullmatch(value):
         raise _wrong(name, value, "a host such as packages.example")
     return value
 
 
-def _bundle(name: str, value: Any) -> str:
-    is_text = isinstance(value, str) and len(value) <= LARGEST_BUNDLE and "\0" not in value
+def _bundle(name: str, value: str) -> str:
+    is_text = len(value) <= LARGEST_BUNDLE and "\0" not in value
     if not is_text or (value and "-----BEGIN CERTIFICATE-----" not in value):
         raise _wrong(name, value, "the text of certificates in PEM form, not a path")
     if "PRIVATE KEY-----" in value:
         raise InvalidArgument(f"{name} holds a private key.", hint="Give certificates alone.")
-    return str(value)
+    return value
 
 
-def _channels(name: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or len(value) > MOST_ENTRIES:
+def _channels(name: str, value: Mapping[str, str]) -> dict[str, str]:
+    if len(value) > MOST_ENTRIES:
         raise _wrong(name, value, "an object: the address to take for a channel's name")
     for channel in value:
-        if not isinstance(channel, str) or not _CHANNEL.fullmatch(channel):
+        if not _CHANNEL.fullmatch(channel):
             raise _wrong(name, channel, "a channel's name such as conda-forge")
     return {channel: _place(name, address) for channel, address in value.items()}
 
@@ -155,9 +129,6 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "find_links": _list_of(_place),
     "trusted_hosts": _list_of(_host),
     "ca_bundle": _bundle,
-    "offline": _flag,
-    "conda": _one_of(AUTO, NEVER),
     "conda_channels": _channels,
-    "python_downloads": _one_of(AUTO, NEVER),
-    "without_engine": _one_of(REFUSE, VIRTUAL_ENVIRONMENT),
 }
+"""Of settings whose values can be wrong though their types are right."""

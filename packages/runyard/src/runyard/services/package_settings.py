@@ -2,7 +2,7 @@ import json
 import threading
 from collections.abc import Mapping
 
-from runyard.core.definitions.fields import JsonObject
+from runyard.core.definitions.package_changes import PackageSettingsChange
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.environments.sources import Sources
@@ -29,7 +29,7 @@ class WorkspacePackages:
         self._workspaces.enter(who, Action.READ_WORKSPACE, workspace)
         return self._of(workspace)
 
-    def change(self, who: Principal, workspace: str, changes: JsonObject) -> PackageSettings:
+    def change(self, who: Principal, workspace: str, changes: PackageSettingsChange) -> PackageSettings:
         """As `changed_settings`; raises what that raises, and then changes nothing."""
         self._workspaces.enter(who, Action.CHOOSE_PACKAGES, workspace)
         with self._lock:

@@ -3,6 +3,8 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from runyard.core.definitions.package_changes import PackageSettingsChange
+from runyard.errors import InvalidArgument
 from runyard.http.answers import Json
 from runyard.http.context import Use, Who
 from runyard.http.models import Body
@@ -29,6 +31,25 @@ class PackageChanges(Body):
     python_downloads: Literal["auto", "never"] | None = None
     without_engine: Literal["refuse", "virtual-environment"] | None = None
 
+    def changes(self) -> PackageSettingsChange:
+        """Raises InvalidArgument for a setting that there is not."""
+        if self.model_extra:
+            name, known = next(iter(self.model_extra)), ", ".join(sorted(PackageChanges.model_fields))
+            raise InvalidArgument(f"There is no package setting {ascii(name)[:80]}.", hint=f"Known: {known}.")
+        return PackageSettingsChange(
+            index_url=self.index_url,
+            extra_index_urls=_tuple(self.extra_index_urls),
+            find_links=_tuple(self.find_links),
+            trusted_hosts=_tuple(self.trusted_hosts),
+            ca_bundle=self.ca_bundle,
+            offline=self.offline,
+            conda=self.conda,
+            conda_channels=self.conda_channels,
+            python_downloads=self.python_downloads,
+            without_engine=self.without_engine,
+            reset=frozenset(name for name in self.model_fields_set if getattr(self, name) is None),
+        )
+
 
 @routes.get("/packages", PackageSettings)
 def get_settings(services: Use, who: Who, workspace: str) -> Response:
@@ -39,5 +60,9 @@ def get_settings(services: Use, who: Who, workspace: str) -> Response:
 @routes.put("/packages", PackageSettings)
 def put_settings(services: Use, who: Who, workspace: str, body: PackageChanges) -> Response:
     """Not for scripts: whoever chooses where packages come from chooses what runs of others are made of."""
-    changed = services.package_settings.change(who, workspace, body.model_dump(exclude_unset=True))
+    changed = services.package_settings.change(who, workspace, body.changes())
     return Json(settings_to_json(shown_settings(changed)))
+
+
+def _tuple(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
