@@ -2,7 +2,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runyard.core.definitions.fields import JsonObject
+from runyard.core.definitions.run import RunError
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import Conflict, InvalidArgument, NotFound
@@ -36,7 +36,7 @@ class RunChanges:
     properties: Mapping[str, str | None] = field(default_factory=dict)
     display_name: str | None = None
     description: str | None = None
-    error: Mapping[str, Any] | None = None
+    error: RunError | None = None
     warnings: Sequence[str] | None = None
 
     def checked(self) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class RunChanges:
             "properties": _checked_texts(self.properties) or None,
             "display_name": self.display_name and check_text(self.display_name, "display_name"),
             "description": self.description and check_text(self.description, "description"),
-            "error": self.error,
+            "error": self.error and self.error.raw,
             "warnings": None if self.warnings is None else tuple(check_text(one, "warnings") for one in self.warnings),
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -96,7 +96,7 @@ class Runs:
             self._kinds.of(self._runs.get(run_id)).check_properties(changes.properties)
         return self._runs.update(run_id, **wanted) if wanted else self._runs.get(run_id)
 
-    def end(self, who: Principal, run_id: RunId, status: str, error: JsonObject | None = None) -> RunRecord:
+    def end(self, who: Principal, run_id: RunId, status: str) -> RunRecord:
         """End a run as its script or its submitter says; quiet when it has that end already.
 
         A run that we started is stopped first: it shows that end once its processes are gone. Raises Conflict for one
@@ -115,7 +115,7 @@ class Runs:
                 self._controller.cancel(run_id, end_as=end)
                 return self._runs.get(run_id)
             try:
-                ended = self._runs.move(seen, end, **({"error": error} if error else {}))
+                ended = self._runs.move(seen, end)
             except Conflict:
                 if self._runs.get(run_id).version == seen.version:
                     raise

@@ -43,6 +43,13 @@ class Submitter:
 
 
 @dataclass(frozen=True)
+class RunError:
+    """Why a run failed, as its script or its submitter tells it: an object of their own, stored and shown as it is."""
+
+    raw: JsonObject
+
+
+@dataclass(frozen=True)
 class Estimator:
     framework: str
     version: str

@@ -7,7 +7,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from runyard.core.definitions.run import RunDefinition
+from runyard.core.definitions.run import RunDefinition, RunError
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
@@ -105,7 +105,7 @@ def patch_run(services: Use, shown: Shown, who: Who, run_id: str, body: RunBody)
         properties=body.properties,
         display_name=body.display_name,
         description=body.description,
-        error=body.error,
+        error=None if body.error is None else RunError(body.error),
         warnings=[body.warnings] if isinstance(body.warnings, str) else body.warnings,
     )
     run = services.runs.annotate(who, RunId(run_id), changes)
