@@ -9,6 +9,7 @@ from runyard.compute.ray.kind import RaySettings, RayTarget
 from runyard.compute.registry import ComputeKinds
 from runyard.compute.sites import build_sites
 from runyard.compute.targets import ComputeTargets
+from runyard.core.definitions.compute import ComputeDefinition
 from runyard.errors import EngineError, InvalidArgument
 from runyard.foundation import SystemClock
 from runyard.settings import read_settings
@@ -68,10 +69,10 @@ def test_the_address_of_a_ray_cluster_is_taken() -> None:
     variables = {"RUNYARD_ENGINE": "ray", "RUNYARD_RAY_ADDRESS": " head:6379 "}
     targets = ComputeTargets(ComputeKinds(), "ray", variables)
     targets.check_settings()
-    read = targets.read({"max_nodes": 1})
+    read = targets.read(ComputeDefinition({"max_nodes": 1}))
     assert (read.target, read.settings, read.place) == (RayTarget(), RaySettings("head:6379"), "head:6379")
-    assert targets.read({"engine": "ray", "address": "other:1"}).place == "other:1"
-    assert targets.read({"engine": "local"}).kind.name == "local"
+    assert targets.read(ComputeDefinition({"engine": "ray", "address": "other:1"})).place == "other:1"
+    assert targets.read(ComputeDefinition({"engine": "local"})).kind.name == "local"
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,9 @@ def test_settings_that_cannot_be_used_are_refused_by_name(home, variables, named
 def test_a_stored_target_that_its_kind_cannot_use_is_named() -> None:
     targets = ComputeTargets(ComputeKinds())
     with pytest.raises(EngineError, match="'ray' cannot use this target: address must be HOST:PORT"):
-        targets.read({"engine": "ray", "address": "nowhere"})
+        targets.read(ComputeDefinition({"engine": "ray", "address": "nowhere"}))
     with pytest.raises(EngineError, match="There is no compute kind 'gone'"):
-        targets.read({"engine": "gone"})
+        targets.read(ComputeDefinition({"engine": "gone"}))
 
 
 @pytest.mark.parametrize(
@@ -112,4 +113,4 @@ def test_a_stored_target_that_its_kind_cannot_use_is_named() -> None:
 )
 def test_a_new_target_is_checked_by_its_kind(body, said) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        ComputeTargets(ComputeKinds()).checked(body)
+        ComputeTargets(ComputeKinds()).checked(ComputeDefinition(body))

@@ -115,6 +115,12 @@ def test_exactly_one_datastore_is_the_default(client, tmp_path):
     assert defaults == ["workspacefilestore"]
 
 
+@pytest.mark.parametrize("kind", ["datasets", "datastores"])
+def test_kinds_with_routes_of_their_own_are_not_made_here(client, kind):
+    refused = client.refusal("POST", f"{client.here}/assets/{kind}", {"name": "x", "body": {}})
+    assert (refused["code"], f"POST /{kind}" in refused["problem"]) == ("invalid_argument", True)
+
+
 @pytest.mark.parametrize("kind", ["secrets", "nonsense", "Models"])
 def test_kinds_that_have_no_route_here_are_not_found(client, kind):
     assert client.refusal("GET", f"{client.here}/assets/{kind}")["code"] == "not_found"

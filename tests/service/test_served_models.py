@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.run import RunDefinition
 from runyard.core.principal import OWNER
 from runyard.environments.folder import EnvironmentFolder, key_of
@@ -131,7 +132,8 @@ def name_in_an_update(parts, registry):
 
 
 def name_in_an_image(parts, registry):
-    registry.create(OWNER, SPACE, "images", "box", {"models": ["iris:1"], "inference": parts.inference()}, {})
+    image = ImageDefinition.parse({"models": ["iris:1"], "inference": parts.inference()})
+    registry.create(OWNER, SPACE, "box", image, {})
 
 
 @pytest.mark.parametrize("name_it", [name_in_a_deployment, name_in_an_update, name_in_an_image])

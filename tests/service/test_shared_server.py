@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.definitions.run import RunDefinition
 from runyard.core.principal import OWNER, Principal, Role
 from runyard.errors import AccessDenied, InvalidArgument
@@ -18,7 +19,7 @@ from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings, read_settings
 from runyard.wiring import Data, build_data
 
-WEB = {"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]}
+WEB = DatasetDefinition.parse({"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]})
 Serve = Callable[..., Data]
 
 
@@ -59,7 +60,7 @@ def test_private_addresses_are_not_read(serve):
     with pytest.raises(AccessDenied, match=r"169\.254"):
         data.datastores.register(OWNER, "vision", web)
     data.datastores.register(OWNER, "vision", replace(web, skip_validation=True))
-    of_metadata = {"type": "file", "sources": [{"datastore": "x", "path": "latest/meta-data"}]}
+    of_metadata = DatasetDefinition.of_path("x", "latest/meta-data")
     with pytest.raises(AccessDenied):
         data.datasets.save(OWNER, "vision", NewDataset("x", of_metadata))
 
@@ -114,11 +115,7 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
     data.store_files.put(OWNER, "vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
     data.store_files.put(OWNER, "vision", "workspacefilestore", "c", [b"y"], overwrite=False)
     assert [file.path for file in data.store_files.list(OWNER, "vision", "workspaceblobstore")] == ["a/b"]
-    made = data.datasets.save(
-        OWNER,
-        "vision",
-        NewDataset("x", {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]}),
-    )
+    made = data.datasets.save(OWNER, "vision", NewDataset("x", DatasetDefinition.of_path("workspaceblobstore", "a")))
     access = data.attempt_data.of_dataset(made, is_apart=True)
     assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
 

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.deployment import DeploymentSpec
 from runyard.core.principal import OWNER
 from runyard.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound
@@ -210,9 +211,9 @@ def test_a_port_that_another_web_service_asked_for_is_refused_by_name(parts):
 
 
 def test_images_bring_their_models_and_their_script(parts):
-    image = {"models": ["iris:1"], "inference": parts.inference()}
+    image = ImageDefinition.parse({"models": ["iris:1"], "inference": parts.inference()})
     kept = parts.serving.blueprints.checked_image(OWNER, SPACE, image)
-    parts.base.stores.assets.add(SPACE, AssetKind.IMAGE, "box", kept, {})
+    parts.base.stores.assets.add(SPACE, AssetKind.IMAGE, "box", kept.raw, {})
     definition = {"type": "ACI", "image_id": "box:1"}
     parts.serving.services.deploy(OWNER, SPACE, NewService("boxed", DeploymentSpec.parse(definition)))
     (spec,) = parts.host.applied

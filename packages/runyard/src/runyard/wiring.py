@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runyard.compute.sites import KnownSites, build_sites
 from runyard.environments.compiled import CompiledWheels
@@ -361,7 +361,7 @@ def _asset_rules(
     controller: Controller,
     serving: Serving,
     made: EnvironmentServices,
-) -> dict[AssetKind, KindRules]:
+) -> dict[AssetKind, KindRules[Any]]:
     """Secrets and web services have no rules here: they go by their own routes alone."""
     assets = base.stores.assets
     return {

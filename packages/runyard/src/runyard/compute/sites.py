@@ -3,11 +3,11 @@ import threading
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from runyard.compute.kind import SiteNeeds
 from runyard.compute.registry import LOCAL, ComputeKinds
 from runyard.compute.targets import ComputeTargets
+from runyard.core.definitions.compute import ComputeDefinition
 from runyard.errors import InvalidArgument
 from runyard.model.assets import Asset
 from runyard.planning.vm_sizes import BUILT_IN, TABLE_VARIABLE, NodeResources, edited_table
@@ -26,25 +26,25 @@ class KnownSites:
         self._lock = threading.Lock()
 
     def home(self) -> Site:
-        return self._sites.get((LOCAL, "")) or self._at({"engine": LOCAL})
+        return self._sites.get((LOCAL, "")) or self._at(ComputeDefinition({"engine": LOCAL}))
 
     def of(self, cluster: Asset) -> Site:
-        return self._at(cluster.body)
+        return self._at(ComputeDefinition(cluster.body))
 
     def all(self) -> Sequence[Site]:
         home = self.home()
         with self._lock:
             return [home, *(site for site in self._sites.values() if site is not home)]
 
-    def require(self, body: Mapping[str, Any]) -> None:
+    def require(self, target: ComputeDefinition) -> None:
         """Raises EngineError where no cluster that can be used answers; may take seconds."""
-        read = self.targets.read(body)
+        read = self.targets.read(target)
         read.kind.require(read.target, read.settings, self._needs.home)
 
     def warm(self) -> None:
         """Have ready what the first run would have to wait for."""
         if self.targets.default != LOCAL:
-            self._at({}).warm()
+            self._at(ComputeDefinition()).warm()
         self.home().warm()
 
     def close(self) -> None:
@@ -53,8 +53,8 @@ class KnownSites:
             for site in self._sites.values():
                 site.close()
 
-    def _at(self, body: Mapping[str, Any]) -> Site:
-        read = self.targets.read(body)
+    def _at(self, target: ComputeDefinition) -> Site:
+        read = self.targets.read(target)
         place = read.kind.name, read.place
         with self._lock:
             if place not in self._sites:

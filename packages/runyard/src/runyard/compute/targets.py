@@ -1,4 +1,4 @@
-"""What a compute target's body says of its kind, checked and read."""
+"""What a compute target says of its kind, checked and read."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -6,11 +6,12 @@ from typing import Any
 
 from runyard.compute.fields import options_of, read_body, read_variables
 from runyard.compute.registry import LOCAL, AnyKind, ComputeKinds
+from runyard.core.definitions.compute import ComputeDefinition
+from runyard.core.definitions.fields import JsonObject, JsonValue
 from runyard.errors import EngineError, InvalidArgument
 
 ENGINE_VARIABLE = "RUNYARD_ENGINE"
 _ADDRESS = "address"
-Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,24 @@ class ComputeTargets:
         self._kinds, self.default, self._variables = kinds, default, variables or {}
         self._settings: dict[str, Any] = {}
 
-    def read(self, body: Body) -> ReadTarget:
-        """Of a body that is stored. Raises EngineError where its kind is missing, or cannot use what it says."""
-        kind = self._kinds.get(str(body.get("engine") or self.default))
+    def read(self, given: ComputeDefinition) -> ReadTarget:
+        """Of one that is stored. Raises EngineError where its kind is missing, or cannot use what it says."""
+        kind = self._kinds.get(given.engine or self.default)
         try:
-            target, settings = read_body(kind.target, _given(body)), self._settings_of(kind)
+            target, settings = read_body(kind.target, _own_fields(given)), self._settings_of(kind)
             return ReadTarget(kind, target, settings, kind.place(target, settings))
         except InvalidArgument as error:
             raise EngineError(f"Compute kind {kind.name!r} cannot use this target: {error}") from error
 
-    def checked(self, body: Body) -> dict[str, Any]:
+    def checked(self, new: ComputeDefinition) -> JsonObject:
         """`engine`, `address` and `settings` as they are kept. InvalidArgument names the field that is wrong."""
-        engine = body.get("engine")
+        engine = new.engine
         if engine is not None and engine not in [*self._kinds.names(), *self._kinds.left_out()]:
             known = ", ".join(map(repr, self._kinds.names()))
             raise InvalidArgument(
                 f"engine must be one of {known}, got {ascii(engine)[:80]}.", hint="Leave it out for the default."
             )
-        kind, given = self._kinds.get(engine or self.default), _given(body)
+        kind, given = self._kinds.get(engine or self.default), _own_fields(new)
         options = {one.name: one for one in options_of(kind.target)}
         if _ADDRESS in given and (engine is None or _ADDRESS not in options):
             raise InvalidArgument(
@@ -56,7 +57,7 @@ class ComputeTargets:
             )
         if given and engine is None:
             raise InvalidArgument("settings are given without engine.", hint="Give the engine that they are for.")
-        if body.get("is_attached"):
+        if new.is_attached:
             if not kind.attached_as:
                 raise InvalidArgument(f"A cluster of compute kind {kind.name!r} cannot be attached.", hint="Create it.")
             for one in options.values():
@@ -100,12 +101,8 @@ def _prefix(name: str) -> str:
     return f"RUNYARD_{name.upper().replace('-', '_')}_"
 
 
-def _given(body: Body) -> dict[str, Any]:
-    """The fields of a body that are its kind's own."""
-    settings = body.get("settings")
-    if settings is not None and not isinstance(settings, Mapping):
-        raise InvalidArgument(f"settings must be an object, got {ascii(settings)[:80]}.")
-    given = {str(name): value for name, value in (settings or {}).items() if value is not None}
-    if _ADDRESS in given:
+def _own_fields(given: ComputeDefinition) -> dict[str, JsonValue]:
+    """The fields that are its kind's own."""
+    if _ADDRESS in given.settings:
         raise InvalidArgument("address is given in settings.", hint="Give it beside them.")
-    return given if body.get(_ADDRESS) is None else {**given, _ADDRESS: body[_ADDRESS]}
+    return {**given.settings, **({} if given.address is None else {_ADDRESS: given.address})}

@@ -33,12 +33,6 @@ def stored_path(datastore: str, pattern: str, name: str, *, is_only_source: bool
     return name[len(above) + 1 :] if above else name
 
 
-def shown(url: str) -> str:
-    """The address for messages: without a login, and without the query, which may hold a signature."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-
-
 def _path_of(url: str, *, is_only: bool) -> str:
     parts = urlsplit(url)
     segments = [_safe(segment) for segment in parts.path.split("/") if segment] or ["index"]

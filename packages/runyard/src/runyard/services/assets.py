@@ -2,9 +2,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from runyard.core.definitions.fields import JsonObject, Tags
+from runyard.core.definitions.assets import AnyAsset, NewAsset, asset_kind, stored_asset
+from runyard.core.definitions.fields import MergePatch, Tags
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import Conflict, NotFound
@@ -14,7 +15,7 @@ from runyard.ports.stores import AssetStore
 from runyard.services.access import Access
 from runyard.services.workspaces import Workspaces
 
-Body = JsonObject
+D = TypeVar("D", bound=AnyAsset)
 TRIES_AGAINST_OTHER_WRITERS = 20
 
 
@@ -33,27 +34,25 @@ class Wanted:
 class AssetChanges:
     """Merged into the body's top level and into the tags; what is given None is removed."""
 
-    body: Body = field(default_factory=dict)
+    body: MergePatch = field(default_factory=MergePatch)
     tags: Mapping[str, str | None] = field(default_factory=dict)
 
 
-class KindRules(Protocol):
+class KindRules(Protocol[D]):
     """What one kind of asset asks for beyond being stored. Raises InvalidArgument, NotFound or Conflict."""
 
     is_versioned: bool
-    may_be_nameless: bool
-    """Such an asset is listed nowhere and found by its id alone."""
     turn: AbstractContextManager[Any]
     """Held while one is made or deleted, so that what is checked before still holds then."""
 
-    def is_news(self, latest: Asset, body: Body) -> bool:
-        """Whether the body makes a new version, rather than being the latest one said again."""
+    def is_news(self, latest: Asset, new: D) -> bool:
+        """Whether it makes a new version, rather than being the latest one said again."""
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        """The body as it will be stored, for a new asset. What it names is looked up as the caller sees it."""
+    def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
+        """A new asset as it will be stored. What it names is looked up as the caller sees it."""
 
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
-        """The body as it will be stored, for an asset that is there."""
+    def checked_change(self, who: Principal, seen: Asset, changed: D) -> D:
+        """An asset that is there, as it will be stored. `changed` is what it is to be, and not yet checked."""
 
     def stored(self, asset: Asset) -> None:
         """Called after each write."""
@@ -68,7 +67,7 @@ class Assets:
     """The named things of a workspace. Kinds that have no versions are changed in place."""
 
     def __init__(
-        self, assets: AssetStore, workspaces: Workspaces, access: Access, rules: Mapping[AssetKind, KindRules]
+        self, assets: AssetStore, workspaces: Workspaces, access: Access, rules: Mapping[AssetKind, KindRules[Any]]
     ) -> None:
         self._assets, self._workspaces, self._access, self._rules = assets, workspaces, access, rules
         # One service owns a home, so a lock in it is enough to keep unversioned names single.
@@ -77,43 +76,42 @@ class Assets:
     def list(self, who: Principal, workspace: str, kind: str, wanted: Wanted) -> Sequence[Asset]:
         """By name, newest version first."""
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
-        found = self._assets.list(workspace, self._open_kind(kind), wanted.name, latest_only=wanted.latest_only)
+        found = self._assets.list(workspace, asset_kind(kind), wanted.name, latest_only=wanted.latest_only)
         return [asset for asset in found if asset.name and _is_wanted(asset, wanted)]
 
     def get(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> Asset:
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         try:
-            return self._assets.get(workspace, self._open_kind(kind), name, version)
+            return self._assets.get(workspace, asset_kind(kind), name, version)
         except NotFound:
-            raise self._not_found(workspace, self._open_kind(kind), name, version) from None
+            raise self._not_found(workspace, asset_kind(kind), name, version) from None
 
     def get_by_id(self, who: Principal, workspace: str, kind: str, asset_id: str) -> Asset:
         self._access.workspace(who, Action.READ_ASSET, workspace)
-        return self._assets.get_by_id(workspace, self._open_kind(kind), asset_id)
+        return self._assets.get_by_id(workspace, asset_kind(kind), asset_id)
 
-    def create(self, who: Principal, workspace: str, kind: str, name: str, body: JsonObject, tags: Tags) -> Asset:
+    def create(self, who: Principal, workspace: str, name: str, new: NewAsset, tags: Tags) -> Asset:
         """The next version of the name, or the one and only of an unversioned kind."""
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
-        asset_kind = self._open_kind(kind)
-        rules = self._rules[asset_kind]
-        if name or not rules.may_be_nameless:
-            check_asset_name(asset_kind, name)
+        rules = self._rules[new.kind]
+        check_asset_name(new.kind, name)
         with rules.turn:
-            checked = rules.checked_body(who, workspace, name, body)
+            checked = rules.checked(who, workspace, name, new)
             with self._writing:
-                made = self._stored(who, workspace, asset_kind, name, checked, tags)
+                made = self._stored(who, workspace, name, checked, tags)
         rules.stored(made)
         return made
 
     def change(
         self, who: Principal, workspace: str, kind: str, name: str, version: int | None, changes: AssetChanges
     ) -> Asset:
-        rules = self._rules[self._open_kind(kind)]
+        rules = self._rules[asset_kind(kind)]
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
             seen = self._access.asset(who, Action.CHANGE_ASSET, self.get(who, workspace, kind, name, version))
-            body = rules.checked_change(who, seen, _merged(seen.body, changes.body))
+            wanted = rules.checked_change(who, seen, stored_asset(seen.kind, changes.body.over(seen.body)))
+            tags = {name: value for name, value in {**seen.tags, **changes.tags}.items() if value is not None}
             try:
-                changed = self._assets.replace(seen, body, _merged(seen.tags, changes.tags))
+                changed = self._assets.replace(seen, wanted.raw, tags)
             except Conflict:
                 continue
             rules.stored(changed)
@@ -123,34 +121,26 @@ class Assets:
     def delete(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> None:
         """One version or all; quiet when gone."""
         self._access.workspace(who, Action.READ_ASSET, workspace)
-        asset_kind = self._open_kind(kind)
-        rules = self._rules[asset_kind]
-        there = self._find_latest(workspace, asset_kind, name)
+        found = asset_kind(kind)
+        rules = self._rules[found]
+        there = self._find_latest(workspace, found, name)
         if there is None:
             return
         with rules.turn:
-            for one in self._assets.list(workspace, asset_kind, name):
+            for one in self._assets.list(workspace, found, name):
                 if version in (None, one.version):
                     self._access.asset(who, Action.CHANGE_ASSET, one)
             rules.before_delete(there, version)
-            self._assets.delete(workspace, asset_kind, name, version)
+            self._assets.delete(workspace, found, name, version)
         rules.deleted(there)
 
-    def _stored(
-        self, who: Principal, workspace: str, kind: AssetKind, name: str, body: JsonObject, tags: Tags
-    ) -> Asset:
-        there, rules = self._find_latest(workspace, kind, name), self._rules[kind]
-        if there is None or (rules.is_versioned and rules.is_news(there, body)):
-            return self._assets.add(workspace, kind, name, body, tags, who.name)
+    def _stored(self, who: Principal, workspace: str, name: str, new: AnyAsset, tags: Tags) -> Asset:
+        there, rules = self._find_latest(workspace, new.kind, name), self._rules[new.kind]
+        if there is None or (rules.is_versioned and rules.is_news(there, new)):
+            return self._assets.add(workspace, new.kind, name, new.raw, tags, who.name)
         if rules.is_versioned:
             return there
-        return self._assets.replace(self._access.asset(who, Action.CHANGE_ASSET, there), body, tags)
-
-    def _open_kind(self, kind: str) -> AssetKind:
-        for known in self._rules:
-            if known.value == kind:
-                return known
-        raise NotFound(f"There is no asset kind {kind!r}. Known: {', '.join(sorted(self._rules))}.")
+        return self._assets.replace(self._access.asset(who, Action.CHANGE_ASSET, there), new.raw, tags)
 
     def _find_latest(self, workspace: str, kind: AssetKind, name: str) -> Asset | None:
         try:
@@ -171,10 +161,6 @@ class Assets:
             )
         listed = ", ".join(f"'{one}'" for one in known[:20]) or "none"
         return NotFound(f"There is no {noun} {name!r} in workspace {workspace!r}. Known: {listed}.")
-
-
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in {**old, **new}.items() if value is not None}
 
 
 def _is_wanted(asset: Asset, wanted: Wanted) -> bool:

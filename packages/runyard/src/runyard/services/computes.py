@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from runyard.compute.sites import KnownSites
+from runyard.core.definitions.compute import ComputeDefinition
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import Conflict, EngineError
@@ -13,8 +14,6 @@ from runyard.ports.stores import AssetStore, NodeStore, RunStore
 from runyard.runs.scheduling.controller import Controller
 from runyard.runs.scheduling.places import Places
 from runyard.services.access import Access
-from runyard.services.assets import Body
-from runyard.services.compute_body import PLACE_FIELDS, checked_compute
 from runyard.services.kinds import PlainKind
 
 
@@ -28,7 +27,7 @@ class ComputeStatus:
     errors: tuple[str, ...] = ()
 
 
-class ComputeRules(PlainKind):
+class ComputeRules(PlainKind[ComputeDefinition]):
     """A cluster of min_nodes to max_nodes nodes. Its site makes and removes the nodes."""
 
     is_versioned = False
@@ -45,23 +44,24 @@ class ComputeRules(PlainKind):
         self._nodes, self._runs, self._places, self._controller = nodes, runs, places, controller
         self._sites, self._access = sites, access
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        if PLACE_FIELDS & body.keys():
+    def checked(self, who: Principal, workspace: str, name: str, new: ComputeDefinition) -> ComputeDefinition:
+        if new.names_a_place:
             self._access.workspace(who, Action.PLACE_COMPUTE, workspace)
-        checked = checked_compute(body, self._sites.targets)
-        self._check_place(workspace, name, checked)
-        if _own_place(checked):
-            self._sites.require(checked)
-        return checked
+        kept = new.stored(self._sites.targets.checked(new))
+        self._check_place(workspace, name, kept)
+        if kept.own_place:
+            self._sites.require(kept)
+        return kept
 
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
-        if any(seen.body.get(name) != body.get(name) for name in PLACE_FIELDS):
+    def checked_change(self, who: Principal, seen: Asset, changed: ComputeDefinition) -> ComputeDefinition:
+        before = ComputeDefinition(seen.body)
+        if not changed.is_placed_as(before):
             self._access.workspace(who, Action.PLACE_COMPUTE, seen.workspace)
-        checked = checked_compute(body, self._sites.targets)
-        self._check_place(seen.workspace, seen.name, checked)
-        if _own_place(checked) and _place(checked) != _place(seen.body):
-            self._sites.require(checked)
-        return checked
+        kept = changed.checked().stored(self._sites.targets.checked(changed))
+        self._check_place(seen.workspace, seen.name, kept)
+        if kept.own_place and kept.place != before.place:
+            self._sites.require(kept)
+        return kept
 
     def stored(self, asset: Asset) -> None:
         self._controller.wake()
@@ -74,13 +74,13 @@ class ComputeRules(PlainKind):
         self._nodes.remove(asset.workspace, asset.name, names)
         self._controller.wake()
 
-    def _check_place(self, workspace: str, name: str, body: Body) -> None:
+    def _check_place(self, workspace: str, name: str, kept: ComputeDefinition) -> None:
         """What is there under this name may not be moved under its runs; its nodes must be ones that can be had."""
         now = datetime.now(UTC)
-        wanted = Asset("", workspace, AssetKind.COMPUTE, name, 1, now, now, body)
+        wanted = Asset("", workspace, AssetKind.COMPUTE, name, 1, now, now, kept.raw)
         self._places.check_cluster(wanted)
         before = self._places.find(workspace, name)
-        if before is not None and _place(before.body) != _place(body):
+        if before is not None and ComputeDefinition(before.body).place != kept.place:
             self._require_no_runs(workspace, name, "change where it is")
 
     def _require_no_runs(self, workspace: str, name: str, wish: str) -> None:
@@ -126,13 +126,3 @@ def _status(asset: Asset, nodes: Sequence[Node]) -> ComputeStatus:
         allocation_state="Resizing" if moving else "Steady",
         allocation_changed_at=max([node.since for node in nodes], default=asset.modified_at),
     )
-
-
-def _place(body: Body) -> tuple[object, ...]:
-    return body.get("engine"), *_own_place(body)
-
-
-def _own_place(body: Body) -> tuple[object, ...]:
-    """What it says itself of where it is; empty where that is left to the operator's settings."""
-    own = body.get("address"), body.get("settings")
-    return own if any(own) else ()

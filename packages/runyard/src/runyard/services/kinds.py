@@ -1,12 +1,12 @@
 """What each kind of asset asks for beyond a name and a body."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Generic
 
 from runyard.core.definitions.assets import ImageDefinition, ModelDefinition
 from runyard.core.definitions.environment import EnvironmentDefinition
-from runyard.core.definitions.fields import JsonValue
+from runyard.core.definitions.fields import JsonObject
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
@@ -18,7 +18,7 @@ from runyard.ports.stores import AssetStore
 from runyard.runs.history.files import RunFiles
 from runyard.runs.snapshots import checked_entries
 from runyard.services.access import Access
-from runyard.services.assets import Body
+from runyard.services.assets import D
 from runyard.services.callers_blobs import CallersBlobs
 from runyard.services.environment_names import CURATED_PREFIX
 from runyard.services.incoming_environments import IncomingEnvironments
@@ -38,21 +38,20 @@ CHANGEABLE_OF_MODELS = frozenset(
 )
 
 
-class PlainKind:
+class PlainKind(Generic[D]):
     """Stored as given, a version a time."""
 
     is_versioned = True
-    may_be_nameless = False
     turn: AbstractContextManager[Any] = nullcontext()
 
-    def is_news(self, latest: Asset, body: Body) -> bool:
+    def is_news(self, latest: Asset, new: D) -> bool:
         return True
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        return dict(body)
+    def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
+        return new
 
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
-        return self.checked_body(who, seen.workspace, seen.name, body)
+    def checked_change(self, who: Principal, seen: Asset, changed: D) -> D:
+        return self.checked(who, seen.workspace, seen.name, changed)
 
     def stored(self, asset: Asset) -> None:
         return
@@ -64,7 +63,7 @@ class PlainKind:
         return
 
 
-class ModelKind(PlainKind):
+class ModelKind(PlainKind[ModelDefinition]):
     """A model is files: named blobs, or the files of a run below `model_path`. They stay as they are, and so does what
     else was said of how it was made."""
 
@@ -80,27 +79,24 @@ class ModelKind(PlainKind):
         self._access, self._files, self._blobs, self._assets = access, files, blobs, assets
         self.turn = models_stay
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        model = ModelDefinition.parse(body)
-        if model.model_path is not None and "files" not in body:
-            run_id = self._run_in(who, workspace, model.run_id)
-            return model.with_files(self._from_run(who, run_id, model.model_path), run_id).raw
-        entries = checked_entries(model.files)
+    def checked(self, who: Principal, workspace: str, name: str, new: ModelDefinition) -> ModelDefinition:
+        if new.files_of_run is not None:
+            run_id = self._run_in(who, workspace, new.run_id)
+            return new.with_files(self._from_run(who, run_id, new.files_of_run), run_id)
+        entries = checked_entries(new.files)
         self._blobs.require(who, entries)
-        run_id = self._run_in(who, workspace, model.run_id, must_be_there=False) if model.run_id else RunId("")
-        return model.with_files(entries, run_id).raw
+        run_id = self._run_in(who, workspace, new.run_id, must_be_there=False) if new.run_id else RunId("")
+        return new.with_files(entries, run_id)
 
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
-        fixed = sorted(
-            name for name in {*seen.body, *body} - CHANGEABLE_OF_MODELS if seen.body.get(name) != body.get(name)
-        )
+    def checked_change(self, who: Principal, seen: Asset, changed: ModelDefinition) -> ModelDefinition:
+        old, new = seen.body, changed.raw
+        fixed = sorted(name for name in {*old, *new} - CHANGEABLE_OF_MODELS if old.get(name) != new.get(name))
         if fixed:
             raise InvalidArgument(
                 f"{', '.join(fixed)} of the model {seen.name}:{seen.version} cannot be changed.",
                 hint="Register it again: that makes a new version.",
             )
-        added = body.get("properties") or {}
-        return {**body, "properties": added_properties(seen, added)}
+        return ModelDefinition({**new, "properties": added_properties(seen, changed.properties)})
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
         which = asset.name if version is None else f"{asset.name}:{version}"
@@ -144,28 +140,27 @@ class ModelKind(PlainKind):
         return [FileEntry(entry.path[above:], entry.sha256, entry.size, entry.mode) for entry in entries]
 
 
-class ImageKind(PlainKind):
+class ImageKind(PlainKind[ImageDefinition]):
     """A scoring script with its environment and models, to be deployed later. Checked as a deployment is."""
 
     def __init__(
         self,
         assets: AssetStore,
-        check: Callable[[Principal, str, Body], Body],
+        check: Callable[[Principal, str, ImageDefinition], ImageDefinition],
         models_stay: AbstractContextManager[Any],
     ) -> None:
         """`check` gives models and inference as a deployment would keep them. Held, `models_stay` keeps models."""
         self._assets, self._check = assets, check
         self.turn = models_stay
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        image = ImageDefinition.parse(body)
-        return {**image.raw, **self._check(who, workspace, image.raw)}
+    def checked(self, who: Principal, workspace: str, name: str, new: ImageDefinition) -> ImageDefinition:
+        return self._check(who, workspace, new)
 
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, changed: ImageDefinition) -> ImageDefinition:
         for name in ("models", "inference"):
-            if seen.body.get(name) != body.get(name):
+            if seen.body.get(name) != changed.raw.get(name):
                 raise InvalidArgument(f"{name} of an image cannot be changed.", hint="Create another version of it.")
-        return {**body, "properties": added_properties(seen, body.get("properties") or {})}
+        return changed.with_fields(properties=added_properties(seen, changed.properties))
 
     def before_delete(self, asset: Asset, version: int | None) -> None:
         which = f"{asset.name}:{version}"
@@ -178,28 +173,26 @@ class ImageKind(PlainKind):
                 )
 
 
-class EnvironmentKind(PlainKind):
+class EnvironmentKind(PlainKind[EnvironmentDefinition]):
     """Registering the same definition again is no new version. The names of curated environments are taken."""
 
     def __init__(self, incoming: IncomingEnvironments) -> None:
         self._incoming = incoming
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
+    def checked(self, who: Principal, workspace: str, name: str, new: EnvironmentDefinition) -> EnvironmentDefinition:
         if name.startswith(CURATED_PREFIX):
             raise InvalidArgument(
                 f"The environment's name {name!r} begins with {CURATED_PREFIX!r}, which curated environments alone do.",
                 hint="Give it another name, for example with environment.clone('my-environment').",
             )
-        return dict(self._incoming.taken(who, workspace, EnvironmentDefinition(body)).raw)
+        return self._incoming.taken(who, workspace, new)
 
-    def is_news(self, latest: Asset, body: Body) -> bool:
-        return dict(latest.body) != dict(body)
+    def is_news(self, latest: Asset, new: EnvironmentDefinition) -> bool:
+        return dict(latest.body) != dict(new.raw)
 
 
-def added_properties(seen: Asset, given: JsonValue) -> dict[str, Any]:
+def added_properties(seen: Asset, given: JsonObject) -> dict[str, Any]:
     """The properties with the new ones. Those that were set stay as they are: another value is a Conflict."""
-    if not isinstance(given, Mapping):
-        raise InvalidArgument("properties must be an object.")
     there = seen.body.get("properties") or {}
     for name, value in given.items():
         if name in there and there[name] != value:

@@ -1,18 +1,25 @@
 """Assets as clients write them, typed; `raw` is what is stored and shown, with fields of other versions in it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
 
-from runyard.core.definitions.environment import file_entries
-from runyard.core.definitions.fields import Fields, JsonObject, JsonValue, read_once
-from runyard.errors import InvalidArgument
+from runyard.core.definitions.compute import ComputeDefinition
+from runyard.core.definitions.dataset import DatasetDefinition
+from runyard.core.definitions.deployment import DeploymentSpec
+from runyard.core.definitions.environment import EnvironmentDefinition, file_entries
+from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once
+from runyard.errors import InvalidArgument, NotFound
+from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry
+from runyard.model.web_services import ServiceType
 
 
 @dataclass(frozen=True)
 class ModelDefinition:
     """A registered model: its files, or the run and path that they are taken from, and how it was made."""
 
+    kind: ClassVar[AssetKind] = AssetKind.MODEL
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
@@ -20,7 +27,7 @@ class ModelDefinition:
         """Raises InvalidArgument naming the field that is not as it must be."""
         found = cls(raw)
         _ = found.run_id, found.framework, found.framework_version, found.model_path
-        if found.model_path is None or "files" in raw:
+        if found.files_of_run is None:
             _ = found.files
         return found
 
@@ -55,6 +62,15 @@ class ModelDefinition:
         return told if isinstance(told, Mapping) else None
 
     @property
+    def properties(self) -> JsonObject:
+        return properties_in(self.raw)
+
+    @property
+    def files_of_run(self) -> str | None:
+        """The path of its files among those of its run; None where it brings files itself."""
+        return None if "files" in self.raw else self.model_path
+
+    @property
     def resources(self) -> Mapping[str, JsonValue]:
         """cpu, memory_in_gb and gpu of its resource_configuration, those that were given."""
         wanted = ("cpu", "memory_in_gb", "gpu")
@@ -82,13 +98,43 @@ class ModelDefinition:
 class ImageDefinition:
     """A scoring script with its environment and models, to be deployed later."""
 
+    kind: ClassVar[AssetKind] = AssetKind.IMAGE
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "ImageDefinition":
+        """Raises InvalidArgument, as for a deployment of the same models and script."""
         if raw.get("inference") is None:
             raise InvalidArgument("An image needs a scoring script.", hint="Give execution_script in image_config.")
-        return cls(raw)
+        found = cls(raw)
+        _ = found.deployment
+        return found
+
+    @read_once
+    def deployment(self) -> DeploymentSpec:
+        """A deployment of it."""
+        given = {"models": self.raw.get("models"), "inference": self.raw.get("inference")}
+        return DeploymentSpec.parse(given, type=ServiceType.ACI.value)
+
+    @property
+    def properties(self) -> JsonObject:
+        return properties_in(self.raw)
+
+    def with_fields(self, **fields: JsonValue) -> "ImageDefinition":
+        """With these fields in place of its own."""
+        return ImageDefinition({**self.raw, **fields})
+
+
+@dataclass(frozen=True)
+class StoredDatastore:
+    """A datastore as it is stored: without its credentials, which are in the vault."""
+
+    kind: ClassVar[AssetKind] = AssetKind.DATASTORE
+    raw: JsonObject = field(default_factory=dict)
+
+    @property
+    def is_default(self) -> bool:
+        return bool(self.raw.get("is_default"))
 
 
 @dataclass(frozen=True)
@@ -99,3 +145,58 @@ class DatastoreDefinition:
     kind: str
     settings: Mapping[str, str]
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+NewAsset: TypeAlias = ModelDefinition | ImageDefinition | EnvironmentDefinition | ComputeDefinition
+"""What is registered by its name and definition. Datasets and datastores are made in ways of their own."""
+AnyAsset: TypeAlias = NewAsset | DatasetDefinition | StoredDatastore
+_BY_KIND: Mapping[AssetKind, type[AnyAsset]] = {
+    one.kind: one
+    for one in (
+        ModelDefinition,
+        ImageDefinition,
+        EnvironmentDefinition,
+        ComputeDefinition,
+        DatasetDefinition,
+        StoredDatastore,
+    )
+}
+_PARSED: Mapping[AssetKind, Callable[[JsonObject], NewAsset]] = {
+    AssetKind.MODEL: ModelDefinition.parse,
+    AssetKind.IMAGE: ImageDefinition.parse,
+    AssetKind.ENVIRONMENT: EnvironmentDefinition.parse,
+    AssetKind.COMPUTE: ComputeDefinition.parse,
+}
+
+
+def asset_kind(word: str) -> AssetKind:
+    """Of the assets that clients work with. Raises NotFound."""
+    for known in _BY_KIND:
+        if known.value == word:
+            return known
+    raise NotFound(f"There is no asset kind {word!r}. Known: {', '.join(sorted(_BY_KIND))}.")
+
+
+def stored_asset(kind: AssetKind, raw: JsonObject) -> AnyAsset:
+    """The body of an asset that is there, or will be; its fields are read when they are asked for."""
+    return _BY_KIND[kind](raw)
+
+
+def new_asset(kind: AssetKind, raw: JsonObject) -> NewAsset:
+    """Raises InvalidArgument naming the field that is not as it must be. Not for datasets and datastores."""
+    return _PARSED[kind](raw)
+
+
+def properties_in(raw: JsonObject) -> JsonObject:
+    given = raw.get("properties") or NOTHING
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("properties must be an object.")
+    return given
+
+
+def given_texts(given: JsonObject) -> Mapping[str, str]:
+    """Settings or credentials of a datastore; null counts as empty. An error never tells the value."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidArgument(f"{name[:80]} must be a string, got {type(value).__name__}.")
+    return {name: str(value or "") for name, value in given.items()}

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, as_object, read_once, shown
 from runyard.errors import InvalidArgument
+from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry
 from runyard.model.names import check_relative_path
 
@@ -57,6 +59,7 @@ class DockerSection:
 class EnvironmentDefinition:
     """`raw` is what is stored and shown. Each section is read once, when it is first asked for."""
 
+    kind: ClassVar[AssetKind] = AssetKind.ENVIRONMENT
     raw: JsonObject = field(default_factory=dict)
 
     @classmethod

@@ -1,6 +1,7 @@
 """Reads typed fields out of JSON objects. An error names the field by its path, or by the user's word for it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from runyard.errors import InvalidArgument
@@ -12,6 +13,16 @@ Tags: TypeAlias = Mapping[str, str]
 T = TypeVar("T")
 _AS_THE_SDK = "Send it as the SDK makes it."
 NOTHING: JsonObject = {}
+
+
+@dataclass(frozen=True)
+class MergePatch:
+    """Fields to set in a stored object. A null removes the field; fields of other versions are taken as they come."""
+
+    fields: JsonObject = field(default_factory=dict)
+
+    def over(self, stored: JsonObject) -> JsonObject:
+        return {name: value for name, value in {**stored, **self.fields}.items() if value is not None}
 
 
 class read_once(Generic[T]):

@@ -1,12 +1,15 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
+from runyard.core.definitions import assets
+from runyard.core.definitions.fields import MergePatch
+from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
 from runyard.http.models import Body, ChangedTexts, Object, Texts
@@ -21,6 +24,10 @@ from runyard.services.computes import ComputeStatus
 
 routes = Routes("/workspaces/{workspace}")
 AnyAsset = EnvironmentAnswer | AssetAnswer
+_ELSEWHERE = {
+    AssetKind.DATASET: ("A dataset is saved at POST /datasets.", "Use dataset.register()."),
+    AssetKind.DATASTORE: ("A datastore is registered at POST /datastores.", "Use Datastore.register_...()."),
+}
 
 
 @dataclass(frozen=True)
@@ -53,9 +60,14 @@ class NewAsset(Body):
     """Of a model whose files are those of a run below `model_path`."""
     model_path: str | None = None
 
-    def whole(self) -> Mapping[str, Any]:
+    def definition(self, kind: str) -> assets.NewAsset:
+        """Raises NotFound for an unknown kind, InvalidArgument for a body that the kind does not take."""
+        found = assets.asset_kind(kind)
+        if found in _ELSEWHERE:
+            problem, hint = _ELSEWHERE[found]
+            raise InvalidArgument(problem, hint=hint)
         beside = {"run_id": self.run_id, "model_path": self.model_path}
-        return {**self.body, **{name: value for name, value in beside.items() if value is not None}}
+        return assets.new_asset(found, {**self.body, **{name: one for name, one in beside.items() if one is not None}})
 
 
 class AssetPatch(Body):
@@ -84,7 +96,7 @@ def list_assets(
 @routes.post("/assets/{kind}", AnyAsset)
 def create_asset(services: Use, who: Who, workspace: str, kind: str, body: NewAsset) -> Response:
     """Register an asset. Datasets and datastores have routes of their own, and are refused here."""
-    return Json(shown_asset(services.assets.create(who, workspace, kind, body.name, body.whole(), body.tags)))
+    return Json(shown_asset(services.assets.create(who, workspace, body.name, body.definition(kind), body.tags)))
 
 
 @routes.get("/assets/{kind}/by-id/{asset_id}", AnyAsset)
@@ -118,7 +130,7 @@ def patch_asset(
     """Merge into the body's top level and into the tags; a null removes."""
     if kind == AssetKind.ENVIRONMENT and body.labels is not None:
         services.environment_labels.put(who, workspace, name, version, body.labels)
-    changes = AssetChanges(body.body, body.tags)
+    changes = AssetChanges(MergePatch(body.body), body.tags)
     return Json(shown_asset(services.assets.change(who, workspace, kind, name, version, changes)))
 
 

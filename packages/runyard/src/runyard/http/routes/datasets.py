@@ -8,6 +8,7 @@ from fastapi import Request
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.principal import Role
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, file_answer
@@ -77,7 +78,7 @@ def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response
     """Save a dataset, under a name or without one. The same definition of the same data again is no new version."""
     new = NewDataset(
         name=body.name or "",
-        body=body.body,
+        definition=DatasetDefinition.parse(body.body),
         tags=body.tags,
         validate=body.is_validated,
         create_new_version=body.create_new_version,
@@ -90,7 +91,8 @@ def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response
 def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response:
     """The files of a saved dataset, or those that a definition means."""
     if body.id is None:
-        resolved = services.datasets.resolve(who, workspace, body.body, body.variables, body.limit)
+        definition = DatasetDefinition.parse(body.body)
+        resolved = services.datasets.resolve(who, workspace, definition, body.variables, body.limit)
         changes: Sequence[str] = ()
     else:
         dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, body.id))

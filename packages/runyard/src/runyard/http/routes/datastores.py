@@ -5,6 +5,7 @@ from fastapi import Depends
 from pydantic import Field
 from starlette.responses import Response
 
+from runyard.core.definitions.assets import given_texts
 from runyard.http.answers import Json
 from runyard.http.auth import same_machine
 from runyard.http.context import Use, Who
@@ -44,8 +45,8 @@ def register(services: Use, who: Who, workspace: str, body: DatastoreBody) -> Re
     new = NewDatastore(
         name=body.name,
         kind=body.kind,
-        settings=body.settings,
-        credentials=body.credentials,
+        settings=given_texts(body.settings),
+        credentials=given_texts(body.credentials),
         overwrite=body.overwrite,
         create_if_not_exists=body.create_if_not_exists,
         skip_validation=body.skip_validation,

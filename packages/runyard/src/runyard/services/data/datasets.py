@@ -1,9 +1,9 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from runyard.core.definitions.fields import JsonObject, Tags
+from runyard.core.definitions.dataset import DatasetDefinition
+from runyard.core.definitions.fields import Tags
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.errors import AlreadyExists, InvalidArgument, NotFound
@@ -14,14 +14,12 @@ from runyard.planning.data_steps import FoundFile
 from runyard.ports.data import DataStore
 from runyard.ports.stores import AssetStore
 from runyard.services.access import Access
-from runyard.services.assets import Body
 from runyard.services.content import Content
-from runyard.services.data.dataset_bodies import checked_body, definition_of
 from runyard.services.data.network import Network
 from runyard.services.data.open_stores import OpenStores
 from runyard.services.data.pinning import Pins
 from runyard.services.data.recent import Recent
-from runyard.services.data.resolving import Resolved, Resolver
+from runyard.services.data.resolving import Resolved, Resolver, file_steps
 from runyard.services.data.store_files import StoreFiles
 from runyard.services.kinds import PlainKind
 from runyard.services.workspaces import Workspaces
@@ -34,7 +32,7 @@ REMEMBERED_DATASETS = 8
 class NewDataset:
     name: str
     """"" for one that is only saved."""
-    body: JsonObject
+    definition: DatasetDefinition
     tags: Tags = field(default_factory=dict)
     validate: bool = True
     create_new_version: bool = False
@@ -74,17 +72,18 @@ class Datasets:
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         if new.name:
             check_asset_name(AssetKind.DATASET, new.name)
-        body = checked_body(new.body)
+        made = new.definition
+        file_steps(made)  # also of one that is not validated
         if new.validate:
-            resolved = self._resolver.resolve(workspace, body, self._network.for_request(new.variables))
-            body["pin"] = self._pins.make(resolved.files)
+            resolved = self._resolver.resolve(workspace, made, self._network.for_request(new.variables))
+            made = made.with_pin(self._pins.make(resolved.files))
         with self._writing:
             there = self._latest(workspace, new.name)
-            if there is not None and _says_the_same(there.body, body):
+            if there is not None and _says_the_same(DatasetDefinition(there.body), made):
                 return there
             if there is not None and new.name and not new.create_new_version:
-                raise _taken(there, body)
-            return self._assets.add(workspace, AssetKind.DATASET, new.name, body, new.tags, who.name)
+                raise _taken(there, made)
+            return self._assets.add(workspace, AssetKind.DATASET, new.name, made.raw, new.tags, who.name)
 
     def get(self, who: Principal, workspace: str, dataset_id: str) -> Asset:
         self._access.workspace(who, Action.READ_ASSET, workspace)
@@ -97,17 +96,23 @@ class Datasets:
             ) from None
 
     def resolve(
-        self, who: Principal, workspace: str, body: JsonObject, variables: Mapping[str, str], most: int | None = None
+        self,
+        who: Principal,
+        workspace: str,
+        definition: DatasetDefinition,
+        variables: Mapping[str, str],
+        most: int | None = None,
     ) -> Resolved:
         """The files that a definition means, unsaved; with `most` the first few, to see that there are any."""
         self._workspaces.enter(who, Action.READ_FILES, workspace)
-        return self._resolver.resolve(workspace, checked_body(body), self._network.for_request(variables), most)
+        return self._resolver.resolve(workspace, definition, self._network.for_request(variables), most)
 
     def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
         """The files of a saved one."""
-        resolved = self._resolver.resolve(dataset.workspace, dataset.body, rules)
+        saved = DatasetDefinition(dataset.body)
+        resolved = self._resolver.resolve(dataset.workspace, saved, rules)
         self._recent.put((dataset.workspace, dataset.id), {file.source.path: file for file in resolved.files})
-        return Seen(resolved, self._pins.changes(dataset.body.get("pin"), resolved.files))
+        return Seen(resolved, self._pins.changes(saved.pin, resolved.files))
 
     def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
         return self.look(dataset, self._network.for_request(variables))
@@ -137,22 +142,18 @@ class Datasets:
             return None
 
 
-class DatasetRules(PlainKind):
+class DatasetRules(PlainKind[DatasetDefinition]):
     """A version never changes but for its description and properties."""
 
-    may_be_nameless = True
-
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        raise InvalidArgument("A dataset is saved at POST /datasets.", hint="Use dataset.register().")
-
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
-        checked = checked_body({key: value for key, value in body.items() if key != "pin"})
-        if definition_of(checked) != definition_of(seen.body) or body.get("pin") != seen.body.get("pin"):
+    def checked_change(self, who: Principal, seen: Asset, changed: DatasetDefinition) -> DatasetDefinition:
+        before, checked = DatasetDefinition(seen.body), DatasetDefinition.parse(changed.raw)
+        file_steps(checked)
+        if not checked.means_the_same(before) or changed.raw.get("pin") != before.raw.get("pin"):
             raise InvalidArgument(
                 f"What version {seen.version} of dataset {seen.name!r} is made of cannot be changed.",
                 hint="Register a new version, with create_new_version=True.",
             )
-        return {**checked, "pin": seen.body["pin"]} if seen.body.get("pin") else checked
+        return checked.with_pin(before.pin)
 
 
 def _is_stale(store: DataStore, file: FoundFile) -> bool:
@@ -165,15 +166,15 @@ def _is_stale(store: DataStore, file: FoundFile) -> bool:
         return True
 
 
-def _says_the_same(there: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    if definition_of(there) != definition_of(body):
+def _says_the_same(there: DatasetDefinition, made: DatasetDefinition) -> bool:
+    if not there.means_the_same(made):
         return False
-    pins = (there.get("pin") or {}).get("manifest"), (body.get("pin") or {}).get("manifest")
-    return pins[1] is None or pins[0] == pins[1]
+    return made.manifest is None or made.manifest == there.manifest
 
 
-def _taken(there: Asset, body: Mapping[str, Any]) -> AlreadyExists:
-    other = "of other files" if definition_of(there.body) == definition_of(body) else "with another definition"
+def _taken(there: Asset, made: DatasetDefinition) -> AlreadyExists:
+    is_same = DatasetDefinition(there.body).means_the_same(made)
+    other = "of other files" if is_same else "with another definition"
     return AlreadyExists(
         f"There is a dataset {there.name!r} already, version {there.version}, {other}.",
         hint="Pass create_new_version=True to register this one as its next version.",

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from runyard.core.definitions.fields import JsonObject
 from runyard.errors import InvalidArgument
 from runyard.model.data import StoreAccess
 
@@ -75,7 +74,7 @@ KINDS: Mapping[str, DatastoreKind] = {
 }
 
 
-def checked_settings(kind: str, given: JsonObject) -> dict[str, str]:
+def checked_settings(kind: str, given: Texts) -> dict[str, str]:
     """What the kind takes, empty ones left out. InvalidArgument names the setting that is wrong or missing."""
     known = kind_named(kind)
     names = (*known.required, *known.optional)
@@ -94,7 +93,7 @@ def checked_settings(kind: str, given: JsonObject) -> dict[str, str]:
     return settings
 
 
-def checked_credentials(kind: str, given: JsonObject) -> dict[str, str]:
+def checked_credentials(kind: str, given: Texts) -> dict[str, str]:
     """Never told in an error, right or wrong."""
     known = kind_named(kind)
     credentials = _checked(
@@ -122,15 +121,13 @@ def kind_named(kind: str) -> DatastoreKind:
         ) from None
 
 
-def _checked(given: JsonObject, names: tuple[str, ...], what: str, longest: int) -> dict[str, str]:
+def _checked(given: Texts, names: tuple[str, ...], what: str, longest: int) -> dict[str, str]:
     kept: dict[str, str] = {}
     for name, value in given.items():
         if name not in names:
             known = ", ".join(names) or "none"
             raise InvalidArgument(f"{ascii(name)[:80]} is not a {what}.", hint=f"Known: {known}.")
-        if value is not None and not isinstance(value, str):
-            raise InvalidArgument(f"{name} must be a string, got {type(value).__name__}.")
-        if value and len(value) > longest:
+        if len(value) > longest:
             raise InvalidArgument(f"{name} is longer than {longest} characters.")
         if value:
             kept[name] = value

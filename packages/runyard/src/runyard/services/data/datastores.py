@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runyard.core.definitions.assets import DatastoreDefinition
-from runyard.core.definitions.fields import JsonObject
+from runyard.core.definitions.assets import DatastoreDefinition, StoredDatastore
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.datastores.creating import create_root
@@ -18,7 +17,6 @@ from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
 from runyard.services.access import Access
-from runyard.services.assets import Body
 from runyard.services.data.datastore_kinds import (
     WORKSPACE_KIND,
     checked_credentials,
@@ -39,8 +37,8 @@ from runyard.web.guard import check_endpoint
 class NewDatastore:
     name: str
     kind: str
-    settings: JsonObject = field(default_factory=dict)
-    credentials: JsonObject = field(default_factory=dict, repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
     overwrite: bool = False
     create_if_not_exists: bool = False
     skip_validation: bool = False
@@ -168,7 +166,7 @@ class Datastores:
             return None
 
 
-class DatastoreRules(PlainKind):
+class DatastoreRules(PlainKind[StoredDatastore]):
     """Exactly one of a workspace is the default. All else about a datastore is changed by registering it again."""
 
     is_versioned = False
@@ -176,21 +174,19 @@ class DatastoreRules(PlainKind):
     def __init__(self, assets: AssetStore, vault: Vault, stores: OpenStores, access: Access) -> None:
         self._assets, self._vault, self._stores, self._access = assets, vault, stores, access
 
-    def checked_body(self, who: Principal, workspace: str, name: str, body: Body) -> Body:
-        raise InvalidArgument("A datastore is registered at POST /datastores.", hint="Use Datastore.register_...().")
-
-    def checked_change(self, who: Principal, seen: Asset, body: Body) -> Body:
+    def checked_change(self, who: Principal, seen: Asset, changed: StoredDatastore) -> StoredDatastore:
         """One that is the default ceases to be it only when another becomes it, which changes both."""
-        changed = sorted(key for key in {*seen.body, *body} if seen.body.get(key) != body.get(key))
-        if changed not in ([], ["is_default"]):
+        before, now = StoredDatastore(seen.body), changed.raw
+        named = sorted(name for name in {*seen.body, *now} if seen.body.get(name) != now.get(name))
+        if named not in ([], ["is_default"]):
             raise InvalidArgument(
-                f"Only is_default of a datastore can be set; this sets {', '.join(changed)}.",
+                f"Only is_default of a datastore can be set; this sets {', '.join(named)}.",
                 hint="Register it again with overwrite=True.",
             )
-        if body.get("is_default"):
+        if changed.is_default:
             for other in self._other_defaults(seen):
                 self._access.asset(who, Action.CHANGE_ASSET, other)
-        return {**seen.body, "is_default": bool(seen.body.get("is_default") or body.get("is_default"))}
+        return StoredDatastore({**before.raw, "is_default": before.is_default or changed.is_default})
 
     def stored(self, asset: Asset) -> None:
         if asset.body.get("is_default"):

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.errors import NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.plan import DataItem
@@ -59,9 +60,9 @@ class NodeReach:
             yield Reach(item.datastore, "" if item.mode == "mount" else item.path.strip("/"), is_writable=True)
         else:
             try:
-                body = self._assets.get_by_id(run.workspace, AssetKind.DATASET, item.dataset_id).body
+                dataset = self._assets.get_by_id(run.workspace, AssetKind.DATASET, item.dataset_id)
             except NotFound:
                 return
-            for source in body["sources"]:
-                if "datastore" in source:
-                    yield Reach(source["datastore"], fixed_part(source["path"]).strip("/"), is_writable=False)
+            for source in DatasetDefinition(dataset.body).sources:
+                if source.datastore:
+                    yield Reach(source.datastore, fixed_part(source.path).strip("/"), is_writable=False)

@@ -1,7 +1,8 @@
 from contextlib import suppress
-from typing import Any
 
 from runyard.core.definitions.data import LINK, Registration
+from runyard.core.definitions.dataset import DatasetDefinition
+from runyard.core.definitions.fields import NOTHING
 from runyard.core.policy import Action
 from runyard.core.principal import Principal, Role
 from runyard.errors import NotFound
@@ -36,7 +37,7 @@ class Outputs:
             return there
         new = NewDataset(
             name=registration.name if registration else "",
-            body=_body(item, registration),
+            definition=_definition(item, registration),
             tags=registration.tags if registration else {},
             validate=files > 0,
             create_new_version=True,
@@ -55,8 +56,8 @@ class Outputs:
         dataset = self._datasets.get(_itself(run), run.workspace, dataset_id)
         registration = output.registration
         if registration is not None:
-            body = {key: value for key, value in dataset.body.items() if key != "pin"} | _described(registration)
-            new = NewDataset(registration.name, body, registration.tags, create_new_version=True)
+            linked = DatasetDefinition(dataset.body).with_pin(None).described_as(registration.description)
+            new = NewDataset(registration.name, linked, registration.tags, create_new_version=True)
             dataset = self._datasets.save(_itself(run), run.workspace, new)
         self._lineage.wrote(run.id, name, dataset, "Link")
         return dataset
@@ -82,12 +83,7 @@ def _itself(run: RunRecord) -> Principal:
     return Principal(Role.RUN, run.id, workspace=run.workspace)
 
 
-def _body(item: DataItem, registration: Registration | None) -> dict[str, Any]:
-    body: dict[str, Any] = {"type": "file", "sources": [{"datastore": item.datastore, "path": item.path}]}
-    if registration is not None and registration.table_format:
-        body |= {"type": "tabular", "format": registration.table_format}
-    return body | _described(registration)
-
-
-def _described(registration: Registration | None) -> dict[str, Any]:
-    return {"description": registration.description} if registration and registration.description else {}
+def _definition(item: DataItem, registration: Registration | None) -> DatasetDefinition:
+    table_format = registration.table_format if registration else NOTHING
+    made = DatasetDefinition.of_path(item.datastore, item.path, table_format=table_format)
+    return made.described_as(registration.description) if registration else made

@@ -1,22 +1,21 @@
 """From the definition of a dataset to the files it means, as they are now."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
+from runyard.core.definitions.dataset import DatasetDefinition, DatasetSource
 from runyard.errors import InvalidArgument, NotFound, Unreachable
 from runyard.model.data import WEB, DatasetFiles, NetworkRules, SourceFile, StoredFile
 from runyard.planning.data_layout import paths_in_dataset, stored_path
 from runyard.planning.data_patterns import is_glob, literal_prefix, matcher, whole_folder
-from runyard.planning.data_steps import FoundFile, steps_of
+from runyard.planning.data_steps import FoundFile, Step, steps_of
 from runyard.ports.data import DataStore
 from runyard.services.data.deadline import LISTING_SECONDS, bounded
 from runyard.services.data.open_stores import OpenStores
 
 ASKERS = 16
-Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,16 @@ class Resolver:
     def __init__(self, stores: OpenStores) -> None:
         self._stores = stores
 
-    def resolve(self, workspace: str, body: Body, rules: NetworkRules, most: int | None = None) -> Resolved:
-        """Of a checked body. NotFound, naming the source, where there is nothing; the store's own error where it
+    def resolve(
+        self, workspace: str, dataset: DatasetDefinition, rules: NetworkRules, most: int | None = None
+    ) -> Resolved:
+        """Of a checked definition. NotFound, naming the source, where there is nothing; the store's own error where it
         cannot be asked. With `most`, no more than so many files of each source are looked at, unless steps choose."""
-        sources: Sequence[Mapping[str, str]] = body["sources"]
-        most = None if body.get("steps") else most
-        if all("url" in source for source in sources):
-            found = self._of_web(workspace, [source["url"] for source in sources], rules, most)
-            is_one_file, folder = len({source["url"] for source in sources}) == 1, None
+        steps = file_steps(dataset)
+        sources, most = dataset.sources, None if dataset.steps else most
+        if all(source.url for source in sources):
+            found = self._of_web(workspace, [source.url for source in sources], rules, most)
+            is_one_file, folder = len({source.url for source in sources}) == 1, None
         else:
             is_only = len(sources) == 1
             parts = [self._of_datastore(workspace, source, rules, most, is_only=is_only) for source in sources]
@@ -51,7 +52,7 @@ class Resolver:
             folder = _whole(sources, is_one_file)
         files = _ordered(found)
         kept: Sequence[FoundFile] = files
-        for step in steps_of(body.get("steps") or []) if body.get("type") == "file" else ():
+        for step in steps:
             kept = step(kept)
         return Resolved(kept, is_one_file and bool(kept), folder if len(kept) == len(files) else None)
 
@@ -73,9 +74,9 @@ class Resolver:
         return [_found(paths[url], WEB, url, file) for url, file in zip(asked, seen, strict=True)]
 
     def _of_datastore(
-        self, workspace: str, source: Mapping[str, str], rules: NetworkRules, most: int | None, *, is_only: bool
+        self, workspace: str, source: DatasetSource, rules: NetworkRules, most: int | None, *, is_only: bool
     ) -> list[FoundFile]:
-        name, pattern = source["datastore"], source.get("path", "")
+        name, pattern = source.datastore, source.path
         store = self._stores.open(workspace, name, rules)
         found = [
             _found(stored_path(name, pattern, file.path, is_only_source=is_only), name, file.path, file)
@@ -87,6 +88,11 @@ class Resolver:
                 hint="Upload the files first, or correct the path.",
             )
         return found
+
+
+def file_steps(dataset: DatasetDefinition) -> Sequence[Step]:
+    """Those of a file dataset, ready to be applied; steps of tables are the SDK's own. Raises InvalidArgument."""
+    return steps_of(list(dataset.steps)) if dataset.is_of_files else ()
 
 
 def _matching(store: DataStore, name: str, pattern: str) -> Iterator[StoredFile]:
@@ -106,17 +112,17 @@ def _found(path: str, store: str, key: str, file: StoredFile) -> FoundFile:
     return FoundFile(SourceFile(path, store, key, file.size, file.etag, file.is_ranged), file)
 
 
-def _names_one(source: Mapping[str, str], found: Sequence[FoundFile]) -> bool:
-    return len(found) == 1 and found[0].source.key == source.get("path", "")
+def _names_one(source: DatasetSource, found: Sequence[FoundFile]) -> bool:
+    return len(found) == 1 and found[0].source.key == source.path
 
 
-def _whole(sources: Sequence[Mapping[str, str]], is_one_file: bool) -> tuple[str, str] | None:
+def _whole(sources: Sequence[DatasetSource], is_one_file: bool) -> tuple[str, str] | None:
     """The one folder, or file, that the sources mean with all that is in it."""
     if len(sources) != 1:
         return None
-    path = sources[0].get("path", "")
+    path = sources[0].path
     folder = path if is_one_file else whole_folder(path)
-    return None if folder is None else (sources[0]["datastore"], folder)
+    return None if folder is None else (sources[0].datastore, folder)
 
 
 def _ordered(found: Sequence[FoundFile]) -> list[FoundFile]:

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.deployment import DeploymentSpec, InferenceConfig, service_type
 from runyard.core.definitions.run import NOBODY
 from runyard.core.policy import Action
@@ -119,11 +120,10 @@ class Blueprints:
         }
         return Draft(body, {name: checked[name] for name in SECRETS & checked.keys()})
 
-    def checked_image(self, who: Principal, workspace: str, body: Body) -> Body:
-        """Models and inference of an image, checked and kept as a deployment's are."""
-        given = {"models": body.get("models"), "inference": body.get("inference")}
-        kept = self.draft(who, workspace, DeploymentSpec.parse(given, type=ServiceType.ACI.value)).body
-        return {"models": kept["models"], "inference": kept["inference"]}
+    def checked_image(self, who: Principal, workspace: str, image: ImageDefinition) -> ImageDefinition:
+        """With models and inference checked and kept as a deployment's are."""
+        kept = self.draft(who, workspace, image.deployment).body
+        return image.with_fields(models=kept["models"], inference=kept["inference"])
 
     def spec(self, service: Asset, credentials: Credentials) -> ServiceSpec:
         """Raises NotFound where a model is gone."""

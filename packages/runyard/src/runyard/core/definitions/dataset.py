@@ -1,0 +1,180 @@
+"""A dataset as clients write it: what it is made of, and in which way it is read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from runyard.core.definitions.fields import NOTHING, JsonObject, JsonValue, read_once
+from runyard.errors import InvalidArgument
+from runyard.model.assets import AssetKind
+from runyard.model.names import check_asset_name, check_relative_path, check_text
+
+MOST_SOURCES = 20_000
+LONGEST_ADDRESS = 8192
+_DEFINITION = ("type", "sources", "steps", "format")
+"""What makes a version another one; the rest may be changed in place."""
+_KNOWN = (*_DEFINITION, "description", "properties")
+_PIN = "pin"
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """A web address, or a path of a datastore."""
+
+    url: str = ""
+    """"" for a path of a datastore."""
+    datastore: str = ""
+    path: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"url": self.url} if self.url else {"datastore": self.datastore, "path": self.path}
+
+
+@dataclass(frozen=True)
+class DatasetDefinition:
+    """`raw` is what is stored and shown. Each field is read when it is first asked for."""
+
+    kind: ClassVar[AssetKind] = AssetKind.DATASET
+    raw: JsonObject = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, raw: JsonObject) -> "DatasetDefinition":
+        """With every field in its right form; unknown ones are refused. InvalidArgument names the source that is wrong.
+
+        Steps of a file dataset are tried out by whoever applies them.
+        """
+        for key in raw:
+            if key not in (*_KNOWN, _PIN):
+                raise InvalidArgument(
+                    f"{ascii(key)[:80]} is not a part of a dataset.", hint=f"Known: {', '.join(_KNOWN)}."
+                )
+        type_ = raw.get("type", "file")
+        if type_ not in ("file", "tabular"):
+            raise InvalidArgument(f"The type of a dataset is 'file' or 'tabular', not {ascii(type_)[:80]}.")
+        steps = raw.get("steps") or []
+        if not isinstance(steps, list):
+            raise InvalidArgument("steps is a list.")
+        kept: dict[str, JsonValue] = {
+            "type": type_,
+            "sources": [source.to_json() for source in _checked_sources(raw.get("sources"))],
+            "steps": list(steps),
+        }
+        if format := _object(raw, "format"):
+            kept["format"] = format
+        if raw.get("description"):
+            kept["description"] = check_text(str(raw["description"]), "description")
+        if properties := _object(raw, "properties"):
+            kept["properties"] = properties
+        return cls(kept)
+
+    @classmethod
+    def of_path(cls, datastore: str, path: str, *, table_format: JsonObject = NOTHING) -> "DatasetDefinition":
+        """All files at a path of a datastore; a table of them with a format."""
+        source: JsonObject = {"datastore": datastore, "path": path}
+        if not table_format:
+            return cls.parse({"type": "file", "sources": [source]})
+        return cls.parse({"type": "tabular", "sources": [source], "format": dict(table_format)})
+
+    @property
+    def is_of_files(self) -> bool:
+        """Whether it is a file dataset, not a table."""
+        return self.raw.get("type") == "file"
+
+    @read_once
+    def sources(self) -> tuple[DatasetSource, ...]:
+        """Either all web addresses, or all paths of datastores."""
+        rows = self.raw.get("sources")
+        given = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
+        return tuple(
+            DatasetSource(str(row.get("url") or ""), str(row.get("datastore") or ""), str(row.get("path") or ""))
+            for row in given
+        )
+
+    @property
+    def steps(self) -> Sequence[JsonValue]:
+        steps = self.raw.get("steps")
+        return steps if isinstance(steps, list) else ()
+
+    @property
+    def pin(self) -> JsonObject | None:
+        """What was there when its version was made; None where nobody looked."""
+        pin = self.raw.get(_PIN)
+        return pin if isinstance(pin, Mapping) and pin else None
+
+    @property
+    def manifest(self) -> str | None:
+        """The hash of the list of files that it was pinned to."""
+        manifest = (self.pin or {}).get("manifest")
+        return manifest if isinstance(manifest, str) else None
+
+    def with_pin(self, pin: JsonObject | None) -> "DatasetDefinition":
+        kept = {name: value for name, value in self.raw.items() if name != _PIN}
+        return DatasetDefinition({**kept, _PIN: pin} if pin else kept)
+
+    def described_as(self, description: str) -> "DatasetDefinition":
+        return DatasetDefinition({**self.raw, "description": description}) if description else self
+
+    def means_the_same(self, other: "DatasetDefinition") -> bool:
+        """Whether both are made of the same sources in the same way, whatever else is said of them."""
+        return all((self.raw.get(name) or None) == (other.raw.get(name) or None) for name in _DEFINITION)
+
+
+def shown_address(url: str) -> str:
+    """The address for messages: without a login, and without the query, which may hold a signature."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _checked_sources(given: JsonValue) -> list[DatasetSource]:
+    rows = [row for row in given if isinstance(row, Mapping)] if isinstance(given, list) else []
+    if not isinstance(given, list) or not given or len(rows) != len(given):
+        raise InvalidArgument(
+            "A dataset takes a list of sources, each with 'url' or with 'datastore' and 'path'.",
+            hint="Give from_files at least one path.",
+        )
+    if len(rows) > MOST_SOURCES:
+        raise InvalidArgument(f"A dataset takes at most {MOST_SOURCES:,} sources, got {len(rows):,}.", hint="Use '*'.")
+    sources = [_checked_source(row) for row in rows]
+    if len({bool(source.url) for source in sources}) > 1:
+        raise InvalidArgument("path mixes web addresses and datastore paths.", hint="Make two datasets of them.")
+    return sources
+
+
+def _checked_source(source: JsonObject) -> DatasetSource:
+    datastore, path = source.get("datastore"), source.get("path")
+    if datastore is None:
+        return DatasetSource(url=_web_address(source.get("url")))
+    if not isinstance(datastore, str) or not isinstance(path, str | None):
+        raise InvalidArgument("datastore and path of a source are strings.")
+    check_asset_name(AssetKind.DATASTORE, datastore)
+    path = (path or "").strip("/")
+    return DatasetSource(datastore=datastore, path=check_relative_path(path, "path") if path not in ("", ".") else "")
+
+
+def _web_address(url: JsonValue) -> str:
+    if not isinstance(url, str) or len(url) > LONGEST_ADDRESS:
+        raise InvalidArgument(f"{ascii(url)[:80]} is not a web address.", hint="Use http:// or https:// addresses.")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.username or parts.password:
+        raise InvalidArgument(
+            f"An address of {parts.hostname!r} holds a user name or password.",
+            hint="Use an address that needs none, or download the file and upload it to a datastore.",
+        )
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or any(ord(c) <= 32 for c in url):
+        raise InvalidArgument(
+            f"{ascii(shown_address(url) if parts.scheme else url)[:200]} is not a web address.",
+            hint="Use http:// or https:// addresses.",
+        )
+    return check_text(url, "path")
+
+
+def _object(given: JsonObject, key: str) -> JsonObject:
+    value = given.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{key} of a dataset is an object.")
+    return value
