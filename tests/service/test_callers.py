@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runyard.core.policy import TABLE, Action, Reach, Resource, may
+from runyard.core.policy import TABLE, Action, Reach, Resource, may, require
 from runyard.core.principal import OWNER, SERVICE, Principal, Role
+from runyard.errors import Forbidden
 from runyard.services.tokens import Tokens
 from tests.attempts import begin_attempt
 from tests.service.operations import Operation, least, operations
@@ -144,6 +146,33 @@ def test_owner_and_service_may_do_everything_and_others_what_their_row_says(acti
         reach = TABLE[action].get(who.role)
         assert may(who, action, everything) is (reach is not None)
         assert may(who, action, nothing) is (reach is Reach.ANYTHING)
+
+
+def test_a_scope_takes_from_a_role_and_adds_nothing_to_it():
+    own = Resource("run r", workspace="lab", run_id="r")
+    reader = replace(RUN, scopes=frozenset({Action.READ_RUN, Action.DELETE_RUN}))
+    assert may(reader, Action.READ_RUN, own)
+    assert not may(reader, Action.WRITE_RUN, own)
+    assert not may(reader, Action.DELETE_RUN, own)
+    assert not may(reader, Action.READ_RUN, Resource("run q", workspace="elsewhere", run_id="q"))
+    for role in (OWNER, SERVICE):
+        scoped = replace(role, scopes=frozenset({Action.READ_RUN}))
+        assert may(scoped, Action.READ_RUN, own)
+        assert not may(scoped, Action.CANCEL_RUN, own)
+
+
+def test_a_refusal_says_which_scope_would_be_needed():
+    def ask(who: Principal, action: Action) -> None:
+        require(who, action, Resource("run r"))
+
+    reader = replace(OWNER, scopes=frozenset({Action.READ_RUN, Action.SUBMIT_RUN}))
+    with pytest.raises(Forbidden) as refused:
+        ask(reader, Action.CANCEL_RUN)
+    assert refused.value.problem == "This token may not cancel a run: its scopes are 'read_run', 'submit_run'."
+    assert refused.value.hint == "Use a token with the scope 'cancel_run', or the owner's."
+    assert refused.value.facts == {"action": "cancel_run", "needs": "scope cancel_run"}
+    with pytest.raises(Forbidden, match=r"'create_experiment' and \d+ more\.$"):
+        ask(replace(OWNER, scopes=frozenset(Action) - {Action.CANCEL_RUN}), Action.CANCEL_RUN)
 
 
 def test_what_another_run_has_made_is_not_a_runs_to_change():

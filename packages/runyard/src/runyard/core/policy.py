@@ -1,7 +1,8 @@
 """What each kind of caller may do, as one table.
 
 The owner and the service's own loops may do everything. Other callers have the reach that the table gives them
-for an action; an action that it does not name for them is not theirs.
+for an action; an action that it does not name for them is not theirs. A caller with scopes may do those actions of its
+role alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,6 +114,8 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.READ_KEYS: {Role.RUN: _R.WORKSPACE},
     _A.RENEW_KEYS: {Role.RUN: _R.CREATED},
 }
+MOST_LISTED = 8
+"""Scopes that a refusal names."""
 _UNBOUNDED = frozenset({Role.OWNER, Role.SERVICE})
 
 
@@ -136,6 +139,8 @@ SERVICE_ITSELF = Resource("the service")
 
 
 def may(who: Principal, action: Action, on: Resource) -> bool:
+    if not _is_in_scope(who, action):
+        return False
     if who.role in _UNBOUNDED:
         return True
     reach = TABLE[action].get(who.role)
@@ -149,13 +154,36 @@ def require(who: Principal, action: Action, on: Resource) -> None:
 
 
 def _refusal(who: Principal, action: Action, on: Resource) -> Forbidden:
-    whose = {Role.RUN: "The token of run", Role.NODE: "The node's token of run"}[who.role]
+    whose, name = _shown(who), action.name.lower()
+    if not _is_in_scope(who, action):
+        problem = f"{whose} may not {action}: its scopes are {_listed(who.scopes or frozenset())}."
+        hint = f"Use a token with the scope {name!r}, or the owner's."
+        return Forbidden(problem, hint=hint, action=name, needs=f"scope {name}")
     reach = TABLE[action].get(who.role)
     if reach is None:
-        problem = f"{whose} {who.run_id} may not {action}."
+        problem = f"{whose} may not {action}."
     else:
-        problem = f"{whose} {who.run_id} does not reach {on.name}: to {action} it reaches {reach} and no more."
-    return Forbidden(problem, hint="Use the owner's token.", action=action.name.lower(), needs="owner")
+        problem = f"{whose} does not reach {on.name}: to {action} it reaches {reach} and no more."
+    return Forbidden(problem, hint="Use the owner's token.", action=name, needs="owner")
+
+
+def _is_in_scope(who: Principal, action: Action) -> bool:
+    return who.scopes is None or action in who.scopes
+
+
+def _listed(scopes: frozenset[Action]) -> str:
+    names = sorted(repr(scope.name.lower()) for scope in scopes)
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return (", ".join(names[:MOST_LISTED]) or "none") + more
+
+
+def _shown(who: Principal) -> str:
+    match who.role:
+        case Role.RUN:
+            return f"The token of run {who.run_id}"
+        case Role.NODE:
+            return f"The node's token of run {who.run_id}"
+    return "This token"
 
 
 def _is_in_tree(who: Principal, on: Resource) -> bool:

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from runyard.model.runs import AttemptId, RunId
+
+if TYPE_CHECKING:
+    from runyard.core.policy import Action
 
 
 class Role(StrEnum):
@@ -25,6 +29,8 @@ class Principal:
     attempt_id: AttemptId | None = None
     workspace: str | None = None
     """None for those who are in no workspace, and for a node: what it reaches is found by its run."""
+    scopes: "frozenset[Action] | None" = None
+    """The only actions of its role that it may do; None for all of them. No scope adds to what the role has."""
 
     @property
     def name(self) -> str:
