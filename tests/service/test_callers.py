@@ -1,6 +1,7 @@
 """Which caller may use which route: a golden table of every route of the OpenAPI and every kind of caller."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.core.policy import TABLE, Action, Reach, Resource, may, require
+from runyard.core.policy import TABLE, Action, Reach, Resource, may, require, require_right
 from runyard.core.principal import OWNER, SERVICE, Principal, Role
 from runyard.errors import Forbidden
 from runyard.services.tokens import Tokens
@@ -161,10 +162,8 @@ def test_a_scope_takes_from_a_role_and_adds_nothing_to_it():
         assert not may(scoped, Action.CANCEL_RUN, own)
 
 
-def test_a_refusal_says_which_scope_would_be_needed():
-    def ask(who: Principal, action: Action) -> None:
-        require(who, action, Resource("run r"))
-
+@pytest.mark.parametrize("ask", [lambda who, action: require(who, action, Resource("run r")), require_right])
+def test_a_refusal_says_which_scope_would_be_needed(ask):
     reader = replace(OWNER, scopes=frozenset({Action.READ_RUN, Action.SUBMIT_RUN}))
     with pytest.raises(Forbidden) as refused:
         ask(reader, Action.CANCEL_RUN)
@@ -173,6 +172,25 @@ def test_a_refusal_says_which_scope_would_be_needed():
     assert refused.value.facts == {"action": "cancel_run", "needs": "scope cancel_run"}
     with pytest.raises(Forbidden, match=r"'create_experiment' and \d+ more\.$"):
         ask(replace(OWNER, scopes=frozenset(Action) - {Action.CANCEL_RUN}), Action.CANCEL_RUN)
+
+
+def test_what_nobody_of_a_role_may_do_is_refused_whatever_it_is_on():
+    for action in Action:
+        for who in (RUN, NODE):
+            if who.role in TABLE[action]:
+                require_right(who, action)
+            else:
+                with pytest.raises(Forbidden, match=f" may not {re.escape(action)}"):
+                    require_right(who, action)
+
+
+def test_a_node_is_refused_in_the_words_of_the_table_before_its_body_is_read(client, service):
+    yard = Yard(client, service["home"])
+    node = yard.node(yard.names())
+    refused = node.refusal("POST", f"{client.here}/datasets", b"{ no JSON")
+    assert (refused["status"], refused["facts"]["action"]) == (403, "create_asset")
+    assert refused["problem"].endswith(" may not register an asset.")
+    assert client.refusal("POST", f"{client.here}/datasets", b"{ no JSON")["status"] == 400
 
 
 def test_what_another_run_has_made_is_not_a_runs_to_change():

@@ -307,10 +307,8 @@ def build_services(
         controller=controller,
         kinds=controller.kinds,
         tokens=base.tokens,
-        fence=base.fence,
         access=base.access,
         notifier=base.notifier,
-        run_store=base.runs,
         figures=figures,
     )
 

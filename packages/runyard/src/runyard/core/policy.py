@@ -2,7 +2,8 @@
 
 The owner and the service's own loops may do everything. Other callers have the reach that the table gives them
 for an action; an action that it does not name for them is not theirs. A caller with scopes may do those actions of its
-role alone.
+role alone. Every route names the action that it is for: a caller who may do that to nothing is refused before
+the body of the request is read. The use case then asks about the thing itself.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,6 +30,8 @@ class Action(StrEnum):
     """A verb on a kind of thing, as a refusal says it."""
 
     SEE_SERVICE = "see the service's version"
+    READ_API = "read the description of the API"
+    READ_FIGURES = "read the service's figures"
     OPERATE_SERVICE = "operate the service"
     LIST_WORKSPACES = "list workspaces"
     READ_WORKSPACE = "read a workspace"
@@ -42,12 +45,13 @@ class Action(StrEnum):
     CANCEL_RUN = "cancel a run"
     DELETE_RUN = "delete a run"
     DELIVER_RUN = "deliver logs, metrics and files of a run"
-    SEE_DELIVERED = "see what was delivered of a run"
+    SEE_DELIVERED = "read logs, journals and files of a run"
     MOVE_RUNS = "export and import runs"
 
     REPORT_ATTEMPT = "report on an attempt"
     SERVE_ATTEMPT = "fetch what an attempt needs"
 
+    READ_SNAPSHOT = "read a snapshot"
     READ_BLOB = "read a stored file"
     WRITE_BLOB = "store a file"
     ADOPT_BLOB = "store a file of the service's machine by its path"
@@ -64,6 +68,9 @@ class Action(StrEnum):
     READ_FILES = "read files of a datastore"
     WRITE_FILES = "write files of a datastore"
     DELETE_FILES = "delete files of a datastore"
+    ADOPT_FILES = "copy files of the service's machine to a datastore"
+    READ_DATASET = "read the files of a dataset"
+    OPEN_DATASET = "get direct access to the files of a dataset"
 
     BUILD_ENVIRONMENT = "build an environment"
     CHOOSE_PACKAGES = "choose where packages come from"
@@ -77,6 +84,8 @@ class Action(StrEnum):
 _A, _R = Action, Reach
 TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.SEE_SERVICE: {Role.RUN: _R.ANYTHING, Role.NODE: _R.ANYTHING},
+    _A.READ_API: {Role.RUN: _R.ANYTHING},
+    _A.READ_FIGURES: {},
     _A.OPERATE_SERVICE: {},
     _A.LIST_WORKSPACES: {Role.RUN: _R.ANYTHING},
     _A.READ_WORKSPACE: {Role.RUN: _R.WORKSPACE},
@@ -84,7 +93,7 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.CREATE_EXPERIMENT: {Role.RUN: _R.WORKSPACE},
     _A.DELETE_EXPERIMENT: {},
     _A.SUBMIT_RUN: {Role.RUN: _R.WORKSPACE},
-    _A.READ_RUN: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.TREE},
+    _A.READ_RUN: {Role.RUN: _R.WORKSPACE},
     _A.WRITE_RUN: {Role.RUN: _R.TREE},
     _A.CANCEL_RUN: {Role.RUN: _R.TREE},
     _A.DELETE_RUN: {},
@@ -93,6 +102,7 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.MOVE_RUNS: {},
     _A.REPORT_ATTEMPT: {Role.NODE: _R.ATTEMPT},
     _A.SERVE_ATTEMPT: {Role.NODE: _R.ATTEMPT},
+    _A.READ_SNAPSHOT: {Role.RUN: _R.SHOWN},
     _A.READ_BLOB: {Role.RUN: _R.SHOWN, Role.NODE: _R.SHOWN},
     _A.WRITE_BLOB: {Role.RUN: _R.ANYTHING, Role.NODE: _R.ANYTHING},
     _A.ADOPT_BLOB: {Role.RUN: _R.ANYTHING},
@@ -107,6 +117,9 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.READ_FILES: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.DECLARED},
     _A.WRITE_FILES: {Role.RUN: _R.WORKSPACE, Role.NODE: _R.DECLARED},
     _A.DELETE_FILES: {Role.NODE: _R.DECLARED},
+    _A.ADOPT_FILES: {Role.RUN: _R.WORKSPACE},
+    _A.READ_DATASET: {Role.RUN: _R.WORKSPACE},
+    _A.OPEN_DATASET: {Role.RUN: _R.WORKSPACE},
     _A.BUILD_ENVIRONMENT: {Role.RUN: _R.WORKSPACE},
     _A.CHOOSE_PACKAGES: {},
     _A.DEPLOY: {Role.RUN: _R.WORKSPACE},
@@ -151,6 +164,12 @@ def require(who: Principal, action: Action, on: Resource) -> None:
     """Raises Forbidden, which says what would be needed."""
     if not may(who, action, on):
         raise _refusal(who, action, on)
+
+
+def require_right(who: Principal, action: Action) -> None:
+    """Raises Forbidden for a caller who may do that to nothing at all. What it may do it to is for `require`."""
+    if not _is_in_scope(who, action) or (who.role not in _UNBOUNDED and who.role not in TABLE[action]):
+        raise _refusal(who, action, SERVICE_ITSELF)
 
 
 def _refusal(who: Principal, action: Action, on: Resource) -> Forbidden:

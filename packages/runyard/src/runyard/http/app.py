@@ -11,7 +11,7 @@ from runyard.errors import InvalidArgument, RunyardError, Unauthorized
 from runyard.figures.counts import OTHER, RequestCounts
 from runyard.http import failures, openapi
 from runyard.http.access_log import NO_ROUTE, AccessLog, Answered, RequestIds
-from runyard.http.auth import identify
+from runyard.http.auth import caller_for
 from runyard.http.context import Services
 from runyard.http.forwarded import ForwardedRequests
 from runyard.http.places import Places, in_places
@@ -98,9 +98,9 @@ def build_app(
     address = settings.public_url or base_url
     app.state.run_wire = RunWire(services, address)
     for router in ROUTERS:
-        _add_routes(app, router, PREFIX, Depends(identify))
+        _add_routes(app, router, PREFIX, identifies=True)
     for router in AT_ROOT:
-        _add_routes(app, router)
+        _add_routes(app, router, "", identifies=False)
     failures.install(app)
     app.add_middleware(Doorkeeper, allowed_hosts=settings.allowed_hosts)
     app.add_middleware(ForwardedRequests, proxies=settings.trusted_proxies)
@@ -121,10 +121,15 @@ def _noting(access_log: AccessLog, counts: RequestCounts) -> Callable[[Answered]
     return note
 
 
-def _add_routes(app: FastAPI, routes: Routes, prefix: str = "", *first: params.Depends) -> None:
-    """Add routes one by one: a router that is included whole is a price on every request."""
+def _add_routes(app: FastAPI, routes: Routes, prefix: str, *, identifies: bool) -> None:
+    """Add routes one by one: a router that is included whole is a price on every request. Where `identifies` is False
+    they tell the caller themselves."""
     for declared in routes.all:
         read_bodies(declared.endpoint)
+        first: list[params.Depends] = []
+        if identifies:
+            assert declared.action is not None, f"{declared.method} {declared.path} says not what it is for."
+            first.append(Depends(caller_for(declared.action)))
         waits = routes in _OF_DATA and not iscoroutinefunction(declared.endpoint)
         app.router.add_api_route(
             prefix + declared.path,

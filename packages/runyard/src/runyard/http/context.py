@@ -5,8 +5,6 @@ from fastapi import Depends, Request
 
 from runyard.core.principal import Principal
 from runyard.figures.figures import Figures
-from runyard.ports.stores import RunStore
-from runyard.runs.attempt_fence import AttemptFence
 from runyard.runs.history.files import Blobs, RunFiles
 from runyard.runs.history.following import Followers
 from runyard.runs.history.journals import Journals
@@ -101,10 +99,8 @@ class Services:
     controller: Controller
     kinds: RunKinds
     tokens: Tokens
-    fence: AttemptFence
     access: Access
     notifier: Notifier
-    run_store: RunStore
     figures: Figures
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from fastapi import Depends, params
 from pydantic import BaseModel
 
+from runyard.core.policy import Action
 from runyard.http.bodies import reader_by, reader_of
 
 Endpoint = Callable[..., Any]
@@ -39,6 +40,8 @@ class Route:
     method: str
     path: str
     endpoint: Endpoint
+    action: Action | None
+    """What it is for: whoever may do that to nothing is refused at once. None where nobody is asked for."""
     answers: Any
     """A model, a Media, or None where nothing is answered but the status."""
     takes: Media | None
@@ -75,28 +78,29 @@ class Routes:
     dependencies: Sequence[params.Depends] = ()
     all: list[Route] = field(default_factory=list)
 
-    def get(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
-        return self._of("GET", path, answers, **more)
+    def get(self, path: str, action: Action | None, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("GET", path, action, answers, **more)
 
-    def head(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
-        return self._of("HEAD", path, answers, **more)
+    def head(self, path: str, action: Action, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("HEAD", path, action, answers, **more)
 
-    def post(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
-        return self._of("POST", path, answers, **more)
+    def post(self, path: str, action: Action, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("POST", path, action, answers, **more)
 
-    def put(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
-        return self._of("PUT", path, answers, **more)
+    def put(self, path: str, action: Action, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("PUT", path, action, answers, **more)
 
-    def patch(self, path: str, answers: Any, **more: Any) -> Callable[[E], E]:
-        return self._of("PATCH", path, answers, **more)
+    def patch(self, path: str, action: Action, answers: Any, **more: Any) -> Callable[[E], E]:
+        return self._of("PATCH", path, action, answers, **more)
 
-    def delete(self, path: str, answers: Any = None, **more: Any) -> Callable[[E], E]:
-        return self._of("DELETE", path, answers, **more)
+    def delete(self, path: str, action: Action, answers: Any = None, **more: Any) -> Callable[[E], E]:
+        return self._of("DELETE", path, action, answers, **more)
 
     def _of(
         self,
         method: str,
         path: str,
+        action: Action | None,
         answers: Any,
         *,
         takes: Media | None = None,
@@ -110,7 +114,7 @@ class Routes:
         def add(endpoint: E) -> E:
             needs = [*self.dependencies, *dependencies]
             self.all.append(
-                Route(method, self.prefix + path, endpoint, answers, takes, code, needs, also or {}, is_open)
+                Route(method, self.prefix + path, endpoint, action, answers, takes, code, needs, also or {}, is_open)
             )
             return endpoint
 

@@ -1,10 +1,11 @@
 """Asks the policy about things that stores know. Use cases ask here before they do anything."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from runyard.core.policy import SERVICE_ITSELF, Action, Resource, may, require
-from runyard.core.principal import Principal
-from runyard.errors import NotFound
+from runyard.core.policy import SERVICE_ITSELF, Action, Resource, may, require, require_right
+from runyard.core.principal import Principal, Role
+from runyard.errors import AttemptOver, NotFound, Unauthorized
 from runyard.model.assets import Asset
 from runyard.model.runs import AttemptId, RunId, RunRecord
 from runyard.ports.stores import AssetStore, RunStore
@@ -20,6 +21,31 @@ class Access:
     def __init__(self, runs: RunStore, assets: AssetStore, fence: AttemptFence) -> None:
         self._runs, self._fence, self._reach = runs, fence, NodeReach(runs, assets)
 
+    def placed(self, who: Principal) -> Principal:
+        """The caller as its token says, a script's with its workspace. Raises Unauthorized once its run has ended or is
+        gone, and AttemptOver once another attempt of it has begun. A node is not looked up: its requests are many,
+        and each asks the fence."""
+        if who.role is not Role.RUN:
+            return who
+        assert who.run_id is not None
+        try:
+            run = self._runs.get(who.run_id)
+        except NotFound:
+            raise Unauthorized(f"Run {who.run_id} is gone, and its token with it.") from None
+        if run.status.is_terminal:
+            raise Unauthorized(f"Run {who.run_id} has ended, and its token with it.")
+        if who.attempt_id != run.ticket:
+            raise AttemptOver(f"Attempt {who.attempt_id} was given up: run {run.id} goes on elsewhere.")
+        return replace(who, workspace=run.workspace)
+
+    def living(self, who: Principal) -> None:
+        """Raises AttemptOver for who speaks for an attempt that is over. It may read the database."""
+        self._check_attempt(who)
+
+    def right(self, who: Principal, action: Action) -> None:
+        """Raises Forbidden for who may do that to nothing. Reads no store."""
+        require_right(who, action)
+
     def service(self, who: Principal, action: Action) -> None:
         if action is Action.SEE_SERVICE:  # a node whose attempt is over still finds its service
             require(who, action, SERVICE_ITSELF)
@@ -34,6 +60,7 @@ class Access:
 
     def run(self, who: Principal, action: Action, run_id: RunId) -> RunRecord:
         """The run, which the caller may do that with. NotFound where there is none."""
+        require_right(who, action)
         self._check_attempt(who)
         run = self._runs.get(run_id)
         require(who, action, self._resource(run))
@@ -42,6 +69,7 @@ class Access:
     def reach(self, who: Principal, action: Action, run_id: RunId) -> None:
         """The same for use cases that do not need the record. Asks no store for the caller's own run, nor for a caller
         who may do everything: then nobody has looked whether there is such a run."""
+        require_right(who, action)
         self._check_attempt(who)
         own = who.workspace if who.run_id == run_id else None
         if not may(who, action, Resource(f"run {run_id}", workspace=own, run_id=run_id)):
@@ -67,7 +95,8 @@ class Access:
         return may(who, Action.OPEN_FOLDERS, SERVICE_ITSELF)
 
     def sees(self, who: Principal, action: Action, name: str, is_shown: Callable[[], bool]) -> bool:
-        """For what is hidden from whom it is not shown to, instead of refused."""
+        """For what is hidden from whom it is not shown to, instead of refused. Who may see none at all is refused."""
+        require_right(who, action)
         self._check_attempt(who)
         return may(who, action, Resource(name, is_its_data=is_shown))
 
@@ -84,6 +113,7 @@ class Access:
         return may(who, Action.READ_FILES, self._place(who, Action.READ_FILES, workspace, datastore, path))
 
     def _require(self, who: Principal, action: Action, on: Resource) -> None:
+        require_right(who, action)
         self._check_attempt(who)
         require(who, action, on)
 

@@ -88,7 +88,7 @@ class CallersBlobs:
     def require_snapshot(self, who: Principal, snapshot_id: str) -> None:
         """The same of a snapshot: a run reads those of its workspace's runs."""
         name = f"snapshot {snapshot_id!r}"
-        if not self._access.sees(who, Action.READ_BLOB, name, lambda: self._is_code_of(who, snapshot_id)):
+        if not self._access.sees(who, Action.READ_SNAPSHOT, name, lambda: self._is_code_of(who, snapshot_id)):
             raise NotFound(f"There is no snapshot {snapshot_id!r}.", hint="Submit the folder again to make it.")
 
     def _is_readable(self, who: Principal, sha256: str) -> bool:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from runyard.core.definitions import assets
 from runyard.core.definitions.fields import MergePatch
+from runyard.core.policy import Action
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
@@ -77,7 +78,7 @@ class AssetPatch(Body):
     """Of an environment's version: these and no others."""
 
 
-@routes.get("/assets/{kind}", AssetList)
+@routes.get("/assets/{kind}", Action.READ_ASSET, AssetList)
 def list_assets(
     services: Use,
     who: Who,
@@ -93,20 +94,20 @@ def list_assets(
     return Json(AssetList([shown_asset(asset) for asset in services.assets.list(who, workspace, kind, wanted)]))
 
 
-@routes.post("/assets/{kind}", AnyAsset)
+@routes.post("/assets/{kind}", Action.CREATE_ASSET, AnyAsset)
 def create_asset(services: Use, who: Who, workspace: str, kind: str, body: NewAsset) -> Response:
     """Register an asset. Datasets and datastores have routes of their own, and are refused here."""
     return Json(shown_asset(services.assets.create(who, workspace, body.name, body.definition(kind), body.tags)))
 
 
-@routes.get("/assets/{kind}/by-id/{asset_id}", AnyAsset)
+@routes.get("/assets/{kind}/by-id/{asset_id}", Action.READ_ASSET, AnyAsset)
 def get_asset_by_id(services: Use, who: Who, workspace: str, kind: str, asset_id: str) -> Response:
     """One asset, also one without a name."""
     found = services.assets.get_by_id(who, workspace, kind, asset_id)
     return Json(shown_asset(services.lineage.looked_up(who, found)))
 
 
-@routes.get("/assets/{kind}/{name}", AnyAsset)
+@routes.get("/assets/{kind}/{name}", Action.READ_ASSET, AnyAsset)
 def get_asset(
     services: Use,
     who: Who,
@@ -123,7 +124,7 @@ def get_asset(
     return Json(shown_asset(services.lineage.looked_up(who, found)))
 
 
-@routes.patch("/assets/{kind}/{name}", AnyAsset)
+@routes.patch("/assets/{kind}/{name}", Action.CHANGE_ASSET, AnyAsset)
 def patch_asset(
     services: Use, who: Who, workspace: str, kind: str, name: str, body: AssetPatch, version: Whole | None = None
 ) -> Response:
@@ -134,7 +135,7 @@ def patch_asset(
     return Json(shown_asset(services.assets.change(who, workspace, kind, name, version, changes)))
 
 
-@routes.delete("/assets/{kind}/{name}")
+@routes.delete("/assets/{kind}/{name}", Action.CHANGE_ASSET)
 def delete_asset(
     services: Use, who: Who, workspace: str, kind: str, name: str, version: Whole | None = None
 ) -> Response:
@@ -143,13 +144,13 @@ def delete_asset(
     return Nothing()
 
 
-@routes.get("/computes/{name}/status", ComputeStatus)
+@routes.get("/computes/{name}/status", Action.READ_ASSET, ComputeStatus)
 def compute_status(services: Use, who: Who, workspace: str, name: str) -> Response:
     """How many nodes a compute target has, and in which states."""
     return Json(services.computes.status(who, workspace, name))
 
 
-@routes.get("/computes/{name}/nodes", NodeList)
+@routes.get("/computes/{name}/nodes", Action.READ_ASSET, NodeList)
 def compute_nodes(services: Use, who: Who, workspace: str, name: str) -> Response:
     """The nodes of a compute target."""
     return Json(NodeList([_node(node) for node in services.computes.nodes(who, workspace, name)]))

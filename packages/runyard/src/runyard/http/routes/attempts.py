@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from runyard.core.definitions.report import NodeReport
+from runyard.core.policy import Action
 from runyard.http.answers import Json, Nothing
 from runyard.http.auth import is_from_outside
 from runyard.http.context import Use, Who
@@ -99,14 +100,14 @@ class EnvironmentAnswer:
     """Of each [key, file name, sha256]."""
 
 
-@routes.post("/report", ReportAnswer)
+@routes.post("/report", Action.REPORT_ATTEMPT, ReportAnswer)
 def report(services: Use, who: Who, attempt_id: str, told: Report) -> Response:
     """Take a supervisor's report. Answered for attempts that are over, too: the answer tells them to stop."""
     answer = services.controller.report(who, AttemptId(attempt_id), told)
     return Json(ReportAnswer(answer.cancel, answer.end_as, answer.roster))
 
 
-@routes.get("/data", DataWire)
+@routes.get("/data", Action.SERVE_ATTEMPT, DataWire)
 def data(
     services: Use, who: Who, request: Request, attempt_id: str, stores: bool = False, apart: bool = False
 ) -> Response:
@@ -116,20 +117,20 @@ def data(
     return _secret(Json(data_to_json(found)))
 
 
-@routes.get("/packages", BuildProvisions)
+@routes.get("/packages", Action.SERVE_ATTEMPT, BuildProvisions)
 def packages(services: Use, who: Who, attempt_id: str) -> Response:
     """Where the packages of an environment come from, with passwords, for a build that goes on."""
     return _secret(Json(services.attempt_packages.of_attempt(who, AttemptId(attempt_id))))
 
 
-@routes.post("/outputs", AssetAnswer)
+@routes.post("/outputs", Action.SERVE_ATTEMPT, AssetAnswer)
 def outputs(services: Use, who: Who, attempt_id: str, body: OutputBody) -> Response:
     """An output is whole on its datastore: save it as a dataset."""
     saved = services.outputs.complete(who, AttemptId(attempt_id), body.name, files=body.files, registers=body.registers)
     return Json(shown_asset(saved))
 
 
-@routes.get("/environment", EnvironmentAnswer)
+@routes.get("/environment", Action.SERVE_ATTEMPT, EnvironmentAnswer)
 def get_environment(services: Use, who: Who, attempt_id: str, key: str = "") -> Response:
     """The lock and the compiled wheels of an environment that another node has made before."""
     kept = services.environments.get(who, AttemptId(attempt_id), key)
@@ -137,7 +138,7 @@ def get_environment(services: Use, who: Who, attempt_id: str, key: str = "") -> 
     return Json(EnvironmentAnswer(key, kept.python, kept.lock, wheels))
 
 
-@routes.post("/environment", None)
+@routes.post("/environment", Action.SERVE_ATTEMPT, None)
 def put_environment(services: Use, who: Who, attempt_id: str, body: EnvironmentBody) -> Response:
     """Keep what this node has made, for the next that needs it."""
     made = KeptEnvironment(body.python, body.lock, tuple(body.wheels))

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import Fields
 from runyard.core.definitions.run import submitter_of
+from runyard.core.policy import Action
 from runyard.http.answers import Bytes, Json
 from runyard.http.context import Use, Who
 from runyard.http.models import Body, Entry
@@ -32,7 +33,7 @@ class BuildBody(Body):
     force: bool = False
 
 
-@routes.post("/builds", BuildRecord)
+@routes.post("/builds", Action.BUILD_ENVIRONMENT, BuildRecord)
 async def create_build(services: Use, who: Who, workspace: str, body: BuildBody) -> Response:
     """Build an environment without running anything in it."""
     new = NewBuild(
@@ -45,13 +46,13 @@ async def create_build(services: Use, who: Who, workspace: str, body: BuildBody)
     return Json(build_record(await wait_for_change(services, who, begun.id, begun.version, ANSWER_WITHIN_SECONDS)))
 
 
-@routes.get("/builds/{build_id}", BuildRecord)
+@routes.get("/builds/{build_id}", Action.READ_RUN, BuildRecord)
 def get_build(services: Use, who: Who, workspace: str, build_id: str) -> Response:
     """One build."""
     return Json(build_record(services.builds.get(who, workspace, build_id)))
 
 
-@routes.get("/builds/{build_id}/wait", BuildRecord)
+@routes.get("/builds/{build_id}/wait", Action.READ_RUN, BuildRecord)
 async def wait_for_build(
     services: Use, who: Who, workspace: str, build_id: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
@@ -61,13 +62,13 @@ async def wait_for_build(
     return Json(build_record(await wait_for_change(services, who, RunId(build_id), version, seconds)))
 
 
-@routes.get("/builds/{build_id}/log", LOG)
+@routes.get("/builds/{build_id}/log", Action.READ_RUN, LOG)
 def get_build_log(services: Use, who: Who, workspace: str, build_id: str, offset: Whole = 0) -> Response:
     """What the build has written."""
     return Bytes(services.builds.log(who, workspace, build_id, offset))
 
 
-@routes.get("/environments/{name}/image", dict[str, Any])
+@routes.get("/environments/{name}/image", Action.READ_ASSET, dict[str, Any])
 def get_image(services: Use, who: Who, workspace: str, name: str, version: Whole | None = None) -> Response:
     """What an environment was built to."""
     services.assets.get(who, workspace, "environments", name, version)

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from runyard.core.definitions.dataset import DatasetDefinition
+from runyard.core.policy import Action
 from runyard.core.principal import Role
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, file_answer
@@ -73,7 +74,7 @@ class DatasetLineage:
     models: Sequence[ModelShown]
 
 
-@routes.post("", AssetAnswer)
+@routes.post("", Action.CREATE_ASSET, AssetAnswer)
 def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response:
     """Save a dataset, under a name or without one. The same definition of the same data again is no new version."""
     new = NewDataset(
@@ -87,7 +88,7 @@ def save(services: Use, who: Who, workspace: str, body: DatasetBody) -> Response
     return Json(shown_asset(services.datasets.save(who, workspace, new)))
 
 
-@routes.post("/resolve", ResolvedFiles)
+@routes.post("/resolve", Action.READ_DATASET, ResolvedFiles)
 def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response:
     """The files of a saved dataset, or those that a definition means."""
     if body.id is None:
@@ -101,7 +102,7 @@ def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response
     return Json(ResolvedFiles([_shown(file) for file in resolved.files], resolved.is_one_file, list(changes)))
 
 
-@routes.get(f"/by-id/{{dataset_id}}/files/{PATH}", OCTETS)
+@routes.get(f"/by-id/{{dataset_id}}/files/{PATH}", Action.READ_DATASET, OCTETS)
 def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, path: str) -> Response:
     """One file of a saved dataset."""
     content = services.datasets.open(who, workspace, dataset_id, path, _network(request))
@@ -110,7 +111,7 @@ def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_
     return file_answer(content, path, range=request.headers.get("range"))
 
 
-@routes.get("/by-id/{dataset_id}/access", DataWire)
+@routes.get("/by-id/{dataset_id}/access", Action.OPEN_DATASET, DataWire)
 def access(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, apart: bool = False) -> Response:
     """How to reach the files of a saved dataset. `apart`: from where the service's disk is not seen."""
     dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, dataset_id))
@@ -120,7 +121,7 @@ def access(services: Use, who: Who, request: Request, workspace: str, dataset_id
     return answer
 
 
-@routes.get("/by-id/{dataset_id}/lineage", DatasetLineage)
+@routes.get("/by-id/{dataset_id}/lineage", Action.READ_ASSET, DatasetLineage)
 def lineage(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
     """The runs that read or wrote a dataset, and the models that came of it."""
     return Json(DatasetLineage(*services.lineage.of_dataset(services.datasets.get(who, workspace, dataset_id))))

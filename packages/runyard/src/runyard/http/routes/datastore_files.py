@@ -10,6 +10,7 @@ from fastapi import Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response, StreamingResponse
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json, Nothing, file_answer, head_answer, to_json
 from runyard.http.bodies import BodyPieces, take_in
 from runyard.http.context import Use, Who
@@ -46,7 +47,7 @@ class FileList:
     files: list[FileAnswer]
 
 
-@routes.get("/files", FileList)
+@routes.get("/files", Action.READ_FILES, FileList)
 def list_files(services: Use, who: Who, workspace: str, name: str, prefix: str = "", lines: bool = False) -> Response:
     """The files whose paths begin with `prefix`. With `lines` as they are found, each in a line of its own."""
     if not lines:
@@ -56,20 +57,20 @@ def list_files(services: Use, who: Who, workspace: str, name: str, prefix: str =
     return StreamingResponse(_lines(first, found), media_type="application/x-ndjson")
 
 
-@routes.get(f"/stat/{PATH}", FileAnswer)
+@routes.get(f"/stat/{PATH}", Action.READ_FILES, FileAnswer)
 def stat_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
     """What the store tells of a file."""
     return Json(_shown(services.store_files.stat(who, workspace, name, path)))
 
 
-@routes.head(f"/files/{PATH}", OCTETS)
+@routes.head(f"/files/{PATH}", Action.READ_FILES, OCTETS)
 def head_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
     """The size and mark of a file."""
     file = services.store_files.stat(who, workspace, name, path)
     return head_answer(file.size, file.etag)
 
 
-@routes.get(f"/files/{PATH}", OCTETS)
+@routes.get(f"/files/{PATH}", Action.READ_FILES, OCTETS)
 def get_file(
     services: Use, who: Who, request: Request, workspace: str, name: str, path: str, etag: str = ""
 ) -> Response:
@@ -78,7 +79,7 @@ def get_file(
     return file_answer(content, path, range=request.headers.get("range"))
 
 
-@routes.put(f"/files/{PATH}", FileAnswer, takes=OCTETS)
+@routes.put(f"/files/{PATH}", Action.WRITE_FILES, FileAnswer, takes=OCTETS)
 async def put_file(
     services: Use,
     who: Who,
@@ -94,14 +95,14 @@ async def put_file(
     return Json(_shown(await take_in(request, lambda: put(who, workspace, name, path, pieces, overwrite=overwrite))))
 
 
-@routes.delete(f"/files/{PATH}")
+@routes.delete(f"/files/{PATH}", Action.DELETE_FILES)
 def delete_file(services: Use, who: Who, workspace: str, name: str, path: str) -> Response:
     """Delete a file; quiet where there is none."""
     services.store_files.delete(who, workspace, name, path)
     return Nothing()
 
 
-@routes.post("/read-many", _FOUND)
+@routes.post("/read-many", Action.READ_FILES, _FOUND)
 def read_many(services: Use, who: Who, workspace: str, name: str, body: WantedFiles) -> Response:
     """Whole files that are as they are asked for; others are left out."""
     found = services.store_files.read_many(who, workspace, name, body.files)
@@ -109,7 +110,7 @@ def read_many(services: Use, who: Who, workspace: str, name: str, body: WantedFi
     return StreamingResponse(pieces, media_type=OCTETS.type)
 
 
-@routes.post("/write-many", FileList, takes=_PACK)
+@routes.post("/write-many", Action.WRITE_FILES, FileList, takes=_PACK)
 async def write_many(
     services: Use,
     who: Who,

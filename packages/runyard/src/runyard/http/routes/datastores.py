@@ -6,6 +6,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from runyard.core.definitions.assets import given_texts
+from runyard.core.policy import Action
 from runyard.http.answers import Json
 from runyard.http.auth import same_machine
 from runyard.http.context import Use, Who
@@ -39,7 +40,7 @@ class Adopted:
     skipped: Sequence[str]
 
 
-@routes.post("", AssetAnswer)
+@routes.post("", Action.CREATE_ASSET, AssetAnswer)
 def register(services: Use, who: Who, workspace: str, body: DatastoreBody) -> Response:
     """Register a place for data, once it answers."""
     new = NewDatastore(
@@ -54,7 +55,7 @@ def register(services: Use, who: Who, workspace: str, body: DatastoreBody) -> Re
     return Json(shown_asset(services.datastores.register(who, workspace, new)))
 
 
-@routes.get("/{name}/credentials", dict[str, str])
+@routes.get("/{name}/credentials", Action.READ_CREDENTIALS, dict[str, str])
 def credentials(services: Use, who: Who, workspace: str, name: str) -> Response:
     """The credentials of a datastore as they were given."""
     answer = Json(services.datastores.credentials(who, workspace, name))
@@ -62,7 +63,7 @@ def credentials(services: Use, who: Who, workspace: str, name: str) -> Response:
     return answer
 
 
-@routes.post("/{name}/adopt", Adopted, dependencies=[Depends(same_machine)])
+@routes.post("/{name}/adopt", Action.ADOPT_FILES, Adopted, dependencies=[Depends(same_machine)])
 def adopt(services: Use, who: Who, workspace: str, name: str, body: Adoption) -> Response:
     """Copy files of the service's machine to a datastore."""
     return Json(Adopted(*services.store_files.adopt(who, workspace, name, body.items, overwrite=body.overwrite)))

@@ -1,5 +1,6 @@
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
 from runyard.http.numbers import Counting, Whole
@@ -18,28 +19,28 @@ from runyard.services.web_services.shown import EndpointRecord
 routes = Routes("/workspaces/{workspace}/services/{endpoint}/versions")
 
 
-@routes.post("", EndpointRecord)
+@routes.post("", Action.DEPLOY, EndpointRecord)
 def create(services: Use, who: Who, workspace: str, endpoint: str, body: NewVersion) -> Response:
     """Add a version to an endpoint. `config` also takes traffic_percentile, is_default and is_control_version_type."""
     changed = services.endpoints.add_version(who, workspace, endpoint, new_service(body, type="AKS"))
     return Json(services.service_records.whole(who, changed))
 
 
-@routes.patch("/{version}", EndpointRecord)
+@routes.patch("/{version}", Action.CHANGE_DEPLOYMENT, EndpointRecord)
 def change(services: Use, who: Who, workspace: str, endpoint: str, version: str, body: ChangedService) -> Response:
     """Change a version, or which part of the requests it gets."""
     changed = services.endpoints.change_version(who, workspace, endpoint, version, changes_in(body))
     return Json(services.service_records.whole(who, changed))
 
 
-@routes.delete("/{version}")
+@routes.delete("/{version}", Action.CHANGE_DEPLOYMENT)
 def delete(services: Use, who: Who, workspace: str, endpoint: str, version: str) -> Response:
     """Remove a version. 409 for the default version."""
     services.endpoints.remove_version(who, workspace, endpoint, version)
     return Nothing()
 
 
-@routes.get("/{version}/logs", LOG)
+@routes.get("/{version}/logs", Action.READ_ASSET, LOG)
 def logs(
     services: Use,
     who: Who,

@@ -6,6 +6,7 @@ from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.errors import Unauthorized
 from runyard.http.answers import Json
 from runyard.http.context import Use
@@ -26,13 +27,13 @@ class NotReady:
     reason: str
 
 
-@routes.get("/healthz", Status, is_open=True)
+@routes.get("/healthz", None, Status, is_open=True)
 async def healthz() -> Response:
     """The process answers. Needs no token, and says nothing else."""
     return Json(Status("ok"))
 
 
-@routes.get("/readyz", Status, also={503: NotReady}, is_open=True)
+@routes.get("/readyz", None, Status, also={503: NotReady}, is_open=True)
 async def readyz(services: Use) -> Response:
     """Whether it can work: 503 with the reason while it cannot. Needs no token."""
     reason = await services.figures.readiness.why_not()
@@ -41,7 +42,7 @@ async def readyz(services: Use) -> Response:
     return Json(Status("ready"))
 
 
-@routes.get("/metrics", Media("text/plain", "In the text format of Prometheus, 0.0.4."))
+@routes.get("/metrics", Action.READ_FIGURES, Media("text/plain", "In the text format of Prometheus, 0.0.4."))
 async def metrics(request: Request, services: Use) -> Response:
     """With the owner's token, or the one that `runyard metrics token` prints."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")

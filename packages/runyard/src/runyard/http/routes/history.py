@@ -7,6 +7,7 @@ from fastapi import Depends
 from pydantic import Field
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.http.answers import Bytes, Json, Nothing, file_answer
 from runyard.http.auth import same_machine
 from runyard.http.bodies import RawBody
@@ -52,7 +53,7 @@ class FilesHere(Body):
     are_final: bool = False
 
 
-@routes.get("/metrics", SERIES)
+@routes.get("/metrics", Action.READ_RUN, SERIES)
 def get_metrics(
     services: Use,
     who: Who,
@@ -68,25 +69,25 @@ def get_metrics(
     return Bytes(packed)
 
 
-@routes.get("/journals", dict[str, int])
+@routes.get("/journals", Action.SEE_DELIVERED, dict[str, int])
 def get_journals(services: Use, who: Who, run_id: str) -> Response:
     """Up to which byte each journal of the run is stored."""
     return Json(services.journals.offsets(who, RunId(run_id)))
 
 
-@routes.post("/journals/{journal}", Stored, takes=LINES)
+@routes.post("/journals/{journal}", Action.DELIVER_RUN, Stored, takes=LINES)
 def post_journal(services: Use, who: Who, run_id: str, journal: str, body: RawBody, offset: Whole = 0) -> Response:
     """Store lines of a journal. Safe to repeat; a gap is refused with the offset to go on from."""
     return Json(Stored(services.journals.append(who, RunId(run_id), journal, offset, body)))
 
 
-@routes.get("/logs", dict[str, int])
+@routes.get("/logs", Action.SEE_DELIVERED, dict[str, int])
 def get_logs(services: Use, who: Who, run_id: str) -> Response:
     """How long each log is. A node is told how much of it the present attempt has sent."""
     return Json(services.logs.sizes(who, RunId(run_id)))
 
 
-@routes.get(f"/logs/{PATH}", OCTETS)
+@routes.get(f"/logs/{PATH}", Action.SEE_DELIVERED, OCTETS)
 def get_log(
     services: Use, who: Who, run_id: str, path: str, offset: Whole = 0, limit: Counting | None = None
 ) -> Response:
@@ -95,33 +96,33 @@ def get_log(
     return Bytes(data, headers={"X-Runyard-Offset": str(start + len(data))})
 
 
-@routes.post(f"/logs/{PATH}", Stored, takes=TEXT)
+@routes.post(f"/logs/{PATH}", Action.DELIVER_RUN, Stored, takes=TEXT)
 def post_log(services: Use, who: Who, run_id: str, path: str, body: RawBody, offset: Whole = 0) -> Response:
     """Add to a log. Safe to repeat; a gap is refused."""
     return Json(Stored(services.logs.append(who, RunId(run_id), path, offset, body)))
 
 
-@routes.get("/files", FileList)
+@routes.get("/files", Action.SEE_DELIVERED, FileList)
 def get_files(services: Use, who: Who, run_id: str, prefix: str = "") -> Response:
     """The files of a run, its logs among them, by path."""
     return Json(FileList(services.files.list(who, RunId(run_id), prefix)))
 
 
-@routes.post("/files", None)
+@routes.post("/files", Action.DELIVER_RUN, None)
 def post_files(services: Use, who: Who, run_id: str, body: NewFiles) -> Response:
     """Add files to a run, or replace them. Their blobs are sent before."""
     services.files.put(who, RunId(run_id), body.entries, fail_if_exists=body.fail_if_exists)
     return Nothing()
 
 
-@routes.post("/files/adopt", FilesTaken, dependencies=[Depends(same_machine)])
+@routes.post("/files/adopt", Action.DELIVER_RUN, FilesTaken, dependencies=[Depends(same_machine)])
 def adopt_files(services: Use, who: Who, run_id: str, body: FilesHere) -> Response:
     """Take in files that lie on the service's own disk. Answers those that were there."""
     taken = services.files.adopt(who, RunId(run_id), body.root, body.paths, are_final=body.are_final)
     return Json(FilesTaken(as_rows(taken)))
 
 
-@routes.get(f"/files/{PATH}", OCTETS)
+@routes.get(f"/files/{PATH}", Action.SEE_DELIVERED, OCTETS)
 def get_file(services: Use, who: Who, run_id: str, path: str) -> Response:
     """One file of a run."""
     return file_answer(services.files.open(who, RunId(run_id), path), path)

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json
 from runyard.http.context import Use, Who
 from runyard.http.numbers import Whole
@@ -41,7 +42,7 @@ class LineageOfModel:
     services: list[ModelsService]
 
 
-@routes.get("/{name}/lineage", LineageOfModel)
+@routes.get("/{name}/lineage", Action.READ_ASSET, LineageOfModel)
 def model_lineage(services: Use, who: Who, workspace: str, name: str, version: Whole | None = None) -> Response:
     """From a model back to what made it, and forth to what serves it."""
     found = services.model_lineages.of(who, workspace, name, version)

@@ -4,6 +4,7 @@ from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from runyard.core.definitions.package_changes import PackageSettingsChange
+from runyard.core.policy import Action
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json
 from runyard.http.context import Use, Who
@@ -51,13 +52,13 @@ class PackageChanges(Body):
         )
 
 
-@routes.get("/packages", PackageSettings)
+@routes.get("/packages", Action.READ_WORKSPACE, PackageSettings)
 def get_settings(services: Use, who: Who, workspace: str) -> Response:
     """Where the packages of a workspace come from, without passwords."""
     return Json(settings_to_json(shown_settings(services.package_settings.get(who, workspace))))
 
 
-@routes.put("/packages", PackageSettings)
+@routes.put("/packages", Action.CHOOSE_PACKAGES, PackageSettings)
 def put_settings(services: Use, who: Who, workspace: str, body: PackageChanges) -> Response:
     """Not for scripts: whoever chooses where packages come from chooses what runs of others are made of."""
     changed = services.package_settings.change(who, workspace, body.changes())

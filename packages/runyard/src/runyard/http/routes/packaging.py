@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json
 from runyard.http.context import Use, Who
 from runyard.http.definitions import Deployment
@@ -86,19 +87,19 @@ class ProfileBody(Deployment):
     description: str | None = None
 
 
-@routes.post("/packages", Package)
+@routes.post("/packages", Action.DEPLOY, Package)
 def create_package(services: Use, who: Who, workspace: str, body: Deployment) -> Response:
     """Make models a folder that runs without Runyard. Has ended where the environment is in the cache."""
     return Json(_package(services.packages.create(who, workspace, body.spec())))
 
 
-@routes.get("/packages/{package_id}", Package)
+@routes.get("/packages/{package_id}", Action.READ_ASSET, Package)
 def get_package(services: Use, who: Who, workspace: str, package_id: str) -> Response:
     """One package."""
     return Json(_package(services.packages.get(who, workspace, package_id)))
 
 
-@routes.get("/packages/{package_id}/zip", Media("application/zip", "The folder."))
+@routes.get("/packages/{package_id}/zip", Action.READ_ASSET, Media("application/zip", "The folder."))
 def get_package_zip(services: Use, who: Who, workspace: str, package_id: str) -> Response:
     """The folder that was made. 409 before its end, and where it failed."""
     entries = services.packages.files(who, workspace, package_id)
@@ -109,7 +110,7 @@ def get_package_zip(services: Use, who: Who, workspace: str, package_id: str) ->
     return StreamingResponse(opened(), media_type="application/zip")
 
 
-@routes.post("/profiles", Profile)
+@routes.post("/profiles", Action.DEPLOY, Profile)
 def create_profile(services: Use, who: Who, workspace: str, body: ProfileBody) -> Response:
     """Measure what models need to answer. Answers at once; the measurement goes on."""
     new = NewProfile(
@@ -124,13 +125,13 @@ def create_profile(services: Use, who: Who, workspace: str, body: ProfileBody) -
     return Json(_profile(services.profiles.create(who, workspace, new)))
 
 
-@routes.get("/profiles/{name}", Profile)
+@routes.get("/profiles/{name}", Action.READ_ASSET, Profile)
 def get_profile(services: Use, who: Who, workspace: str, name: str) -> Response:
     """One profile."""
     return Json(_profile(services.profiles.get(who, workspace, name)))
 
 
-@routes.get("/profiles/{name}/wait", Profile)
+@routes.get("/profiles/{name}/wait", Action.READ_ASSET, Profile)
 async def wait_for_profile(
     services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:

@@ -3,6 +3,7 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from starlette.responses import HTMLResponse, Response
 
+from runyard.core.policy import Action
 from runyard.core.principal import OWNER
 from runyard.errors import Unauthorized
 from runyard.http.answers import file_answer
@@ -31,7 +32,7 @@ routes = Routes("/runs/{run_id}", dependencies=[Depends(page_access)])
 PAGE = Media("text/html", "A page for people.")
 
 
-@routes.get("", PAGE, is_open=True)
+@routes.get("", Action.READ_RUN, PAGE, is_open=True)
 def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Response:
     """The page of a run. Its key is the owner's leave to look at it."""
 
@@ -46,7 +47,7 @@ def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Res
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
 
 
-@routes.get(f"/files/{PATH}", OCTETS, is_open=True)
+@routes.get(f"/files/{PATH}", Action.SEE_DELIVERED, OCTETS, is_open=True)
 def run_page_file(services: Use, run_id: str, path: str, key: str = "") -> Response:
     """A file of the run, by the same key."""
     return file_answer(

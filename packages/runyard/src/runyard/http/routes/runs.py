@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from runyard.core.definitions.run import RunDefinition, RunError
+from runyard.core.policy import Action
 from runyard.errors import InvalidArgument
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
@@ -91,13 +92,13 @@ class RunList:
     """What `before` asks the next page with; null at the end."""
 
 
-@routes.get(_ONE, WholeRun)
+@routes.get(_ONE, Action.READ_RUN, WholeRun)
 def get_run(services: Use, shown: Shown, who: Who, run_id: str, metrics: bool = False) -> Response:
     """One run, with its definition."""
     return Json(shown.whole(who, services.runs.get(who, RunId(run_id)), metrics=metrics))
 
 
-@routes.patch(_ONE, WholeRun)
+@routes.patch(_ONE, Action.WRITE_RUN, WholeRun)
 def patch_run(services: Use, shown: Shown, who: Who, run_id: str, body: RunBody) -> Response:
     """Tag a run, describe it, or end it."""
     changes = RunChanges(
@@ -114,19 +115,19 @@ def patch_run(services: Use, shown: Shown, who: Who, run_id: str, body: RunBody)
     return Json(shown.whole(who, run))
 
 
-@routes.put(f"{_ONE}/snapshot", WholeRun)
+@routes.put(f"{_ONE}/snapshot", Action.WRITE_RUN, WholeRun)
 def put_snapshot(services: Use, shown: Shown, who: Who, run_id: str, body: SnapshotBody) -> Response:
     """Give a run its snapshot after it began."""
     return Json(shown.whole(who, services.submissions.add_snapshot(who, RunId(run_id), body.snapshot)))
 
 
-@routes.post(f"{_ONE}/outputs", AssetAnswer)
+@routes.post(f"{_ONE}/outputs", Action.WRITE_RUN, AssetAnswer)
 def link_output(services: Use, who: Who, run_id: str, body: LinkBody) -> Response:
     """Say which dataset an output is that the script links itself."""
     return Json(shown_asset(services.outputs.link(who, RunId(run_id), body.name, body.dataset_id)))
 
 
-@routes.post(f"{_ONE}/rerun", WholeRun)
+@routes.post(f"{_ONE}/rerun", Action.SUBMIT_RUN, WholeRun)
 def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: RerunBody) -> Response:
     """Submit a run again: the same code, definition, data and packages."""
     made = services.reruns.rerun(
@@ -139,32 +140,32 @@ def rerun(services: Use, shown: Shown, who: Who, run_id: str, body: RerunBody) -
     return Json(shown.whole(who, made))
 
 
-@routes.post(f"{_ONE}/cancel", WholeRun)
+@routes.post(f"{_ONE}/cancel", Action.CANCEL_RUN, WholeRun)
 def cancel(services: Use, shown: Shown, who: Who, run_id: str) -> Response:
     """Begin to stop a run and the runs that came from it."""
     return Json(shown.whole(who, services.runs.cancel(who, RunId(run_id))))
 
 
-@routes.delete(_ONE)
+@routes.delete(_ONE, Action.DELETE_RUN)
 def delete(services: Use, who: Who, run_id: str) -> Response:
     """Delete a run that has ended and the runs that came from it; quiet where there is none."""
     services.runs.delete(who, RunId(run_id))
     return Nothing()
 
 
-@routes.get(f"{_ONE}/events", RunHistory)
+@routes.get(f"{_ONE}/events", Action.READ_RUN, RunHistory)
 def events(services: Use, who: Who, run_id: str) -> Response:
     """What happened to a run, and how long each phase took."""
     return Json(services.runs.history(who, services.runs.get(who, RunId(run_id))))
 
 
-@routes.get(f"{_ONE}/ranks", RanksOfRun)
+@routes.get(f"{_ONE}/ranks", Action.READ_RUN, RanksOfRun)
 def ranks(services: Use, who: Who, run_id: str) -> Response:
     """The processes of a run and the nodes they are on."""
     return Json(services.ranks.of(who, RunId(run_id)))
 
 
-@routes.get(f"{_ONE}/wait", WholeRun)
+@routes.get(f"{_ONE}/wait", Action.READ_RUN, WholeRun)
 async def wait(
     services: Use,
     shown: Shown,
@@ -180,7 +181,7 @@ async def wait(
     return await run_in_threadpool(lambda: Json(shown.whole(who, run)))
 
 
-@routes.get(f"{_ONE}/stream", LINES)
+@routes.get(f"{_ONE}/stream", Action.READ_RUN, LINES)
 async def stream(
     services: Use,
     shown: Shown,
@@ -204,7 +205,7 @@ async def stream(
     return StreamingResponse(lines, media_type=LINES.type, headers={"Cache-Control": "no-store"})
 
 
-@routes.post(f"{_LISTING}/experiments/{{experiment}}/runs", WholeRun)
+@routes.post(f"{_LISTING}/experiments/{{experiment}}/runs", Action.SUBMIT_RUN, WholeRun)
 def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: str, body: SubmissionBody) -> Response:
     """Submit a run, or begin an interactive one. A second ask with the same run_id answers with the run there is."""
     definition = RunDefinition.parse(body.definition or {})
@@ -224,7 +225,7 @@ def submit(services: Use, shown: Shown, who: Who, workspace: str, experiment: st
     return Json(shown.whole(who, services.submissions.submit(who, workspace, experiment, asked)))
 
 
-@routes.get(f"{_LISTING}/runs", RunList)
+@routes.get(f"{_LISTING}/runs", Action.READ_RUN, RunList)
 def list_runs(
     services: Use,
     shown: Shown,

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
 from runyard.http.models import Body
@@ -30,13 +31,13 @@ class NewSecret(Body):
     value: str = Field(examples=["s3cret"])
 
 
-@routes.get("", SecretNames)
+@routes.get("", Action.READ_SECRET, SecretNames)
 def list_secrets(services: Use, who: Who, workspace: str) -> Response:
     """The names of the secrets in a workspace."""
     return Json(SecretNames([SecretName(name) for name in services.secrets.names(who, workspace)]))
 
 
-@routes.get("/{name}", SecretValue)
+@routes.get("/{name}", Action.READ_SECRET, SecretValue)
 def get_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
     """The value of a secret."""
     answer = Json(SecretValue(services.secrets.get(who, workspace, name)))
@@ -44,14 +45,14 @@ def get_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
     return answer
 
 
-@routes.put("/{name}", None)
+@routes.put("/{name}", Action.WRITE_SECRET, None)
 def put_secret(services: Use, who: Who, workspace: str, name: str, body: NewSecret) -> Response:
     """Make a secret, or give it another value."""
     services.secrets.put(who, workspace, name, body.value)
     return Nothing()
 
 
-@routes.delete("/{name}")
+@routes.delete("/{name}", Action.WRITE_SECRET)
 def delete_secret(services: Use, who: Who, workspace: str, name: str) -> Response:
     """Delete a secret; quiet where there is none."""
     services.secrets.delete(who, workspace, name)

@@ -43,7 +43,7 @@ class Collection(Body):
     older_than_seconds: float = Field(86400.0, ge=0, le=1e10)
 
 
-@routes.get("/health", Health)
+@routes.get("/health", Action.SEE_SERVICE, Health)
 def health(services: Use, who: Who, request: Request) -> Response:
     """Which version answers, and from where."""
     services.access.service(who, Action.SEE_SERVICE)
@@ -52,14 +52,14 @@ def health(services: Use, who: Who, request: Request) -> Response:
     return Json(Health(VERSION, WIRE, API, os.getpid(), str(state.settings.home), shares_files))
 
 
-@routes.get("/openapi.json", Media("application/json", "This description."))
+@routes.get("/openapi.json", Action.READ_API, Media("application/json", "This description."))
 def openapi(services: Use, who: Who, request: Request) -> Response:
     """The OpenAPI of this service."""
-    services.access.service(who, Action.SEE_SERVICE)
+    services.access.service(who, Action.READ_API)
     return Response(request.app.state.openapi(), media_type="application/json")
 
 
-@routes.post("/shutdown", Stopping, status=202)
+@routes.post("/shutdown", Action.OPERATE_SERVICE, Stopping, status=202)
 def shutdown(services: Use, who: Who, request: Request) -> Response:
     """Answers first; runs go on without the service."""
     services.access.service(who, Action.OPERATE_SERVICE)
@@ -67,7 +67,7 @@ def shutdown(services: Use, who: Who, request: Request) -> Response:
     return Json(Stopping(True), status_code=202)
 
 
-@routes.post("/keep", Kept)
+@routes.post("/keep", Action.OPERATE_SERVICE, Kept)
 def keep(services: Use, who: Who, request: Request) -> Response:
     """The service no longer stops when idle."""
     services.access.service(who, Action.OPERATE_SERVICE)
@@ -75,13 +75,13 @@ def keep(services: Use, who: Who, request: Request) -> Response:
     return Json(Kept(True))
 
 
-@routes.get("/du", dict[str, int])
+@routes.get("/du", Action.OPERATE_SERVICE, dict[str, int])
 def du(services: Use, who: Who) -> Response:
     """Bytes that each part of the home takes."""
     return Json(services.upkeep.used(who))
 
 
-@routes.post("/gc", dict[str, Freed])
+@routes.post("/gc", Action.OPERATE_SERVICE, dict[str, Freed])
 def gc(services: Use, who: Who, body: Collection) -> Response:
     """Remove what nothing names any more and was not used for that long."""
     return Json(services.upkeep.collect(who, timedelta(seconds=body.older_than_seconds)))

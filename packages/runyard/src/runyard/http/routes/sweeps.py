@@ -5,6 +5,7 @@ from typing import Any
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json
 from runyard.http.context import Use, Who
 from runyard.http.numbers import Counting
@@ -60,13 +61,13 @@ class SweepViewWire(SweepWire):
     progress: Progress
 
 
-@routes.get("/sweep", SweepWire)
+@routes.get("/sweep", Action.READ_RUN, SweepWire)
 def get_sweep(services: Use, who: Who, run_id: str) -> Response:
     """What a sweep asks for, and how far it has come."""
     return Json(_summary(services.sweeps.summary(who, RunId(run_id))))
 
 
-@routes.get("/sweep/view", SweepViewWire)
+@routes.get("/sweep/view", Action.READ_RUN, SweepViewWire)
 def get_view(services: Use, who: Who, run_id: str, top: Counting = 20, lines: Counting = 0) -> Response:
     """The same with its best trials, and of the first `lines` of them what they logged."""
     view = services.sweep_views.of(who, RunId(run_id), top=top, lines=lines)
@@ -80,7 +81,7 @@ def get_view(services: Use, who: Who, run_id: str, top: Counting = 20, lines: Co
     return Json(shown)
 
 
-@routes.get("/trials", TrialList)
+@routes.get("/trials", Action.READ_RUN, TrialList)
 def get_trials(
     services: Use,
     who: Who,

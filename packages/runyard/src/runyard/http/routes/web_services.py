@@ -7,6 +7,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import Action
 from runyard.core.principal import Principal
 from runyard.http.answers import Bytes, Json, Nothing
 from runyard.http.context import Services, Use, Who
@@ -79,7 +80,7 @@ class RenewedKey(Body):
     """A random one unless it is given."""
 
 
-@routes.post("", Record)
+@routes.post("", Action.DEPLOY, Record)
 def deploy(services: Use, who: Who, workspace: str, body: NewWebService) -> Response:
     """Deploy models. Answers at once; the deployment goes on."""
     new = new_service(body, type=body.type or "ACI", overwrite=body.overwrite)
@@ -88,7 +89,7 @@ def deploy(services: Use, who: Who, workspace: str, body: NewWebService) -> Resp
     return Json(services.service_records.whole(who, deploy(who, workspace, new)))
 
 
-@routes.get("", ServiceList)
+@routes.get("", Action.READ_ASSET, ServiceList)
 def listing(
     services: Use,
     who: Who,
@@ -106,13 +107,13 @@ def listing(
     return Json(ServiceList([services.service_records.short(who, service) for service in found]))
 
 
-@routes.get("/{name}", Record)
+@routes.get("/{name}", Action.READ_ASSET, Record)
 def get(services: Use, who: Who, workspace: str, name: str) -> Response:
     """One web service."""
     return Json(services.service_records.whole(who, services.web_services.get(who, workspace, name)))
 
 
-@routes.get("/{name}/wait", Record)
+@routes.get("/{name}/wait", Action.READ_ASSET, Record)
 async def wait(
     services: Use, who: Who, workspace: str, name: str, version: Whole = 0, timeout: float = 30.0
 ) -> Response:
@@ -125,27 +126,27 @@ async def wait(
     return Json(await newer_record(services, look, version, timeout))
 
 
-@routes.patch("/{name}", Record)
+@routes.patch("/{name}", Action.CHANGE_DEPLOYMENT, Record)
 def change(services: Use, who: Who, workspace: str, name: str, body: ChangedService) -> Response:
     """Change a web service. New workers are started only where the old ones could not serve so."""
     changed = services.web_services.change(who, workspace, name, changes_in(body))
     return Json(services.service_records.whole(who, changed))
 
 
-@routes.post("/{name}/reload", Record)
+@routes.post("/{name}/reload", Action.CHANGE_DEPLOYMENT, Record)
 def reload(services: Use, who: Who, workspace: str, name: str) -> Response:
     """New workers from the same files."""
     return Json(services.service_records.whole(who, services.web_services.reload(who, workspace, name)))
 
 
-@routes.delete("/{name}")
+@routes.delete("/{name}", Action.CHANGE_DEPLOYMENT)
 def delete(services: Use, who: Who, workspace: str, name: str) -> Response:
     """Delete a web service; quiet where there is none."""
     services.web_services.delete(who, workspace, name)
     return Nothing()
 
 
-@routes.get("/{name}/logs", LOG)
+@routes.get("/{name}/logs", Action.READ_ASSET, LOG)
 def logs(
     services: Use,
     who: Who,
@@ -159,25 +160,25 @@ def logs(
     return log_piece(services, who, services.web_services.get(who, workspace, name), offset, limit, lines)
 
 
-@routes.get("/{name}/keys", Keys)
+@routes.get("/{name}/keys", Action.READ_KEYS, Keys)
 def keys(services: Use, who: Who, workspace: str, name: str) -> Response:
     """Both keys. 409 where it asks for none."""
     return _unstored(Json(services.service_keys.get(who, workspace, name)))
 
 
-@routes.post("/{name}/keys", Keys)
+@routes.post("/{name}/keys", Action.RENEW_KEYS, Keys)
 def renew_key(services: Use, who: Who, workspace: str, name: str, body: RenewedKey) -> Response:
     """Give it another key. Tokens that were signed before are refused from then on."""
     return _unstored(Json(services.service_keys.renew(who, workspace, name, body.key, body.value)))
 
 
-@routes.post("/{name}/token", SignedToken)
+@routes.post("/{name}/token", Action.READ_KEYS, SignedToken)
 def token(services: Use, who: Who, workspace: str, name: str) -> Response:
     """Sign a token that expires, where it asks for tokens."""
     return _unstored(Json(services.service_keys.sign(who, workspace, name)))
 
 
-@routes.get("/{name}/metrics", EndpointMetrics | ServiceMetrics | NoMetrics)
+@routes.get("/{name}/metrics", Action.READ_ASSET, EndpointMetrics | ServiceMetrics | NoMetrics)
 def metrics(services: Use, who: Who, workspace: str, name: str) -> Response:
     """Its requests, queue and workers; empty while the gateway is away."""
     return Json(services.service_records.metrics(who, services.web_services.get(who, workspace, name)))

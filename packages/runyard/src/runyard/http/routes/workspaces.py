@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from starlette.responses import Response
 
+from runyard.core.policy import Action
 from runyard.http.answers import Json, Nothing
 from runyard.http.context import Use, Who
 from runyard.http.models import Body, ChangedTexts, Texts
@@ -41,19 +42,19 @@ class ExperimentBody(Body):
     archived: bool | None = None
 
 
-@routes.get("/workspaces", WorkspaceList)
+@routes.get("/workspaces", Action.LIST_WORKSPACES, WorkspaceList)
 def list_workspaces(services: Use, who: Who) -> Response:
     """The workspaces that the caller may read."""
     return Json(WorkspaceList(list(services.workspaces.list(who))))
 
 
-@routes.get(_ONE, Workspace)
+@routes.get(_ONE, Action.READ_WORKSPACE, Workspace)
 def get_workspace(services: Use, who: Who, workspace: str) -> Response:
     """One workspace."""
     return Json(services.workspaces.get(who, workspace))
 
 
-@routes.put(_ONE, Workspace)
+@routes.put(_ONE, Action.CHANGE_WORKSPACE, Workspace)
 def put_workspace(services: Use, who: Who, workspace: str, body: WorkspaceBody) -> Response:
     """Make a workspace with its two datastores."""
     given = NewWorkspace(
@@ -67,7 +68,7 @@ def put_workspace(services: Use, who: Who, workspace: str, body: WorkspaceBody) 
     return Json(services.workspaces.create(who, workspace, given, exist_ok=body.exist_ok))
 
 
-@routes.delete(_ONE)
+@routes.delete(_ONE, Action.CHANGE_WORKSPACE)
 def delete_workspace(services: Use, who: Who, workspace: str) -> Response:
     """Delete a workspace that has no unfinished runs and no web services."""
     services.workspaces.delete(who, workspace)
@@ -75,25 +76,25 @@ def delete_workspace(services: Use, who: Who, workspace: str) -> Response:
     return Nothing()
 
 
-@routes.get(f"{_ONE}/experiments", ExperimentList)
+@routes.get(f"{_ONE}/experiments", Action.READ_WORKSPACE, ExperimentList)
 def list_experiments(services: Use, who: Who, workspace: str) -> Response:
     """The experiments of a workspace."""
     return Json(ExperimentList(list(services.workspaces.list_experiments(who, workspace))))
 
 
-@routes.get(_EXPERIMENT, Experiment)
+@routes.get(_EXPERIMENT, Action.READ_WORKSPACE, Experiment)
 def get_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
     """One experiment."""
     return Json(services.workspaces.get_experiment(who, workspace, experiment))
 
 
-@routes.put(_EXPERIMENT, Experiment)
+@routes.put(_EXPERIMENT, Action.CREATE_EXPERIMENT, Experiment)
 def put_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
     """Make an experiment, or answer with the one there is."""
     return Json(services.workspaces.ensure_experiment(who, workspace, experiment))
 
 
-@routes.delete(_EXPERIMENT)
+@routes.delete(_EXPERIMENT, Action.DELETE_EXPERIMENT)
 def delete_experiment(services: Use, who: Who, workspace: str, experiment: str) -> Response:
     """Delete an experiment with its runs."""
     services.runs.delete_of_experiment(who, workspace, experiment)
@@ -101,7 +102,7 @@ def delete_experiment(services: Use, who: Who, workspace: str, experiment: str) 
     return Nothing()
 
 
-@routes.patch(_EXPERIMENT, Experiment)
+@routes.patch(_EXPERIMENT, Action.CREATE_EXPERIMENT, Experiment)
 def patch_experiment(services: Use, who: Who, workspace: str, experiment: str, body: ExperimentBody) -> Response:
     """Describe an experiment, tag it or put it away."""
     changes = ExperimentChanges(body.tags, body.description, body.archived)

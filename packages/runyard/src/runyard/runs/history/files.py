@@ -40,7 +40,7 @@ class RunFiles:
 
     def list(self, who: Principal, run_id: RunId, prefix: str = "") -> Sequence[ListedFile]:
         """Sorted by path."""
-        self._access.run(who, Action.READ_RUN, run_id)
+        self._access.run(who, Action.SEE_DELIVERED, run_id)
         logs = {path: ListedFile(path, size, None) for path, size in self._logs.sizes(run_id).items()}
         entries = self._files.list(run_id, prefix)
         found = {path: log for path, log in logs.items() if path.startswith(prefix)}
@@ -48,12 +48,12 @@ class RunFiles:
         return [found[path] for path in sorted(found)]
 
     def open(self, who: Principal, run_id: RunId, path: str) -> Content:
-        self._access.reach(who, Action.READ_RUN, run_id)
+        self._access.reach(who, Action.SEE_DELIVERED, run_id)
         path = check_relative_path(path, "path")
         entry = self._files.find(run_id, path)
         if entry is not None:
             return _content_of(self._blobs, run_id, entry)
-        self._access.run(who, Action.READ_RUN, run_id)  # NotFound where there is none
+        self._access.run(who, Action.SEE_DELIVERED, run_id)  # NotFound where there is none
         size = self._logs.sizes(run_id).get(path)
         if size is None:
             raise NotFound(f"Run {run_id} has no file {path!r}.", hint="get_file_names() lists them.")

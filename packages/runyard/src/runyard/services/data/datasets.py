@@ -104,7 +104,7 @@ class Datasets:
         most: int | None = None,
     ) -> Resolved:
         """The files that a definition means, unsaved; with `most` the first few, to see that there are any."""
-        self._workspaces.enter(who, Action.READ_FILES, workspace)
+        self._workspaces.enter(who, Action.READ_DATASET, workspace)
         return self._resolver.resolve(workspace, definition, self._network.for_request(variables), most)
 
     def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
@@ -122,7 +122,7 @@ class Datasets:
     ) -> Content:
         """One file of a saved dataset. A listing of a moment ago is good enough; where the file is another by now, and
         it is remote, reading it is SourceChanged. `variables` are the proxies and certificates of whoever asks."""
-        self._access.workspace(who, Action.READ_FILES, workspace)
+        self._access.workspace(who, Action.READ_DATASET, workspace)
         rules = self._network.for_request(variables or {})
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is not None:

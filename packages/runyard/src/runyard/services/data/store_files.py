@@ -140,7 +140,7 @@ class StoreFiles:
         script asks, only from the folders that it writes to.
 
         Where two do so at once, each file is of one of them, and skipped by the other."""
-        self._require_all(who, Action.WRITE_FILES, workspace, name, [path for _, path in items])
+        self._require_all(who, Action.ADOPT_FILES, workspace, name, [path for _, path in items])
         targets = [check_relative_path(path, "target path") for _, path in items]
         if len(set(targets)) < len(items):
             raise InvalidArgument("items names a target path twice.", hint="Give each file a path of its own.")
