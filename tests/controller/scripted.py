@@ -161,18 +161,19 @@ class Stage:
             refuses_missing_gpus=self.refuses_missing_gpus,
             outputs=self.outputs,
         )
+        access = access_to(stores)
         tools = KindTools(
             runs=runs,
             logs=logs,
             metrics=stores.metrics,
             trials=trials,
-            journals=Journals(runs, stores.metrics, self.clock, access_to(stores)),
-            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock)),
+            journals=Journals(runs, stores.metrics, self.clock, access),
+            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock, access)),
             clock=self.clock,
             home=self._folder,
             cpus=2,
         )
-        self.controller = Controller(tools, stores.parts, around, access_to(stores))
+        self.controller = Controller(tools, stores.parts, around, access)
         notifier.on_end(self.controller.kinds.child_ended)
 
     def _environments(self, runs: RunStore) -> LaunchEnvironments:

@@ -50,19 +50,20 @@ class SweepYard:
         stores = self.stores
         runs, metrics = killed_after(stores.runs), killed_after(stores.metrics)
         trials, logs = killed_after(stores.trials), killed_after(self.logs)
+        access = access_to(stores)
         tools = KindTools(
             runs=runs,
             logs=logs,
             metrics=metrics,
             trials=trials,
-            journals=Journals(runs, metrics, self.clock, access_to(stores)),
-            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock)),
+            journals=Journals(runs, metrics, self.clock, access),
+            inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock, access)),
             clock=self.clock,
             home=self._folder,
         )
         tools.controller = killed_after(PlayedController(self.cancel, load_kinds(tools)))
         self.live = LiveSweeps(tools)
-        self.journals = Journals(runs, metrics, self.clock, access_to(stores), self.live.logged)
+        self.journals = Journals(runs, metrics, self.clock, access, self.live.logged)
 
     def cancel(self, run_id: RunId) -> None:
         self.canceled.append(run_id)

@@ -116,7 +116,7 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
     data.store_files.put(OWNER, "vision", "workspacefilestore", "c", [b"y"], overwrite=False)
     assert [file.path for file in data.store_files.list(OWNER, "vision", "workspaceblobstore")] == ["a/b"]
     made = data.datasets.save(OWNER, "vision", NewDataset("x", DatasetDefinition.of_path("workspaceblobstore", "a")))
-    access = data.attempt_data.of_dataset(made, is_apart=True)
+    access = data.attempt_data.of_dataset(OWNER, "vision", made.id, is_apart=True)
     assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
 
 

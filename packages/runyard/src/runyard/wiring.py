@@ -187,7 +187,7 @@ def build_data(base: Foundation, workspaces: Workspaces) -> Data:
     stores = OpenStores(assets, vault, settings.operator_store or StoreAccess("folder", str(home / "datastores")))
     files = StoreFiles(stores, network, base.access, incoming=home / "incoming", attempts=script_folders(home))
     datasets = Datasets(assets, workspaces, stores, files, Pins(base.blobs, base.clock), network, base.access)
-    lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock)
+    lineage = Lineage(base.stores.lineage, assets, base.runs, base.clock, base.access)
     return Data(
         vault=vault,
         stores=stores,

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from runyard.core.definitions.fields import JsonObject
+from runyard.core.policy import SERVICE_ITSELF, Action, require
+from runyard.core.principal import Principal
 from runyard.figures.counts import RequestCounts, RunCounts
 from runyard.figures.readiness import Readiness
 from runyard.figures.reading import Reading
@@ -38,8 +40,9 @@ class Figures:
         self._gateway = Reading(gateway, _KEEP_SECONDS)
         self._scraping = threading.Lock()
 
-    def scrape(self, requests: RequestCounts) -> bytes:
+    def scrape(self, who: Principal, requests: RequestCounts) -> bytes:
         """The text for Prometheus. What cannot be read is left out and counted."""
+        require(who, Action.READ_FIGURES, SERVICE_ITSELF)
         from runyard.figures.exposition import exposed  # the library is for those who scrape
 
         with self._scraping:

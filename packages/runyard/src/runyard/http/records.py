@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
-from runyard.core.principal import Principal, Role
+from runyard.core.principal import OWNER, Principal
 from runyard.http.context import Services
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.runs import RunRecord, RunStatus
@@ -75,7 +75,7 @@ class RunWire:
 
     def whole(self, who: Principal, run: RunRecord, *, metrics: bool = False) -> WholeRun:
         """With its phases, data and logs, and on request the last value of each metric."""
-        inputs, outputs = self._services.lineage.of_run(run.id)
+        inputs, outputs = self._services.lineage.of_run(who, run)
         shown: WholeRun = {
             **self.short(who, run),
             "definition": run.definition.raw,
@@ -140,7 +140,7 @@ class RunWire:
         """With the key for the owner alone: a script's would open pages when its token no longer opens anything."""
         name = run.id if run.id.isascii() else quote(run.id, safe="")
         address = f"{self._base_url}/runs/{name}"
-        return f"{address}?key={self._services.tokens.page_key(run.id)}" if who.role is Role.OWNER else address
+        return f"{address}?key={self._services.tokens.page_key(run.id)}" if who == OWNER else address
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,23 @@
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-from runyard.model.files import FileEntry
+from runyard.services.content import StoredFolder
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _REGULAR = 0o100000
 
 
-def zipped(entries: Sequence[FileEntry], read: Callable[[str], Iterator[bytes]]) -> Iterator[bytes]:
+def zipped(folder: StoredFolder) -> Iterator[bytes]:
     """A zip of the files, made as it is sent: nothing is kept on the disk, one piece at a time in memory."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for entry in entries:
+        for entry in folder.entries:
             info = zipfile.ZipInfo(entry.path, _EPOCH)
             info.external_attr = (_REGULAR | entry.mode) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(info, "w", force_zip64=True) as member:
-                for piece in read(entry.sha256):
+                for piece in folder.read(entry):
                     member.write(piece)
                     yield sink.taken()
             yield sink.taken()

@@ -70,7 +70,7 @@ class Overviews:
     def get(self, who: Principal, run_id: RunId) -> Overview:
         run = self._runs.get(who, run_id)
         kind = self._kinds.of(run)
-        inputs, outputs = self._lineage.of_run(run_id)
+        inputs, outputs = self._lineage.of_run(who, run)
         files = self._files.list(who, run_id)
         sizes = self._logs.sizes(who, run_id)
         shown = streamed_log(sizes, own=kind.log)

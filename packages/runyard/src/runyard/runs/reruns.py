@@ -22,6 +22,7 @@ class Reruns:
         self, who: Principal, run_id: RunId, new_id: str, *, experiment: str = "", display_name: str = ""
     ) -> RunRecord:
         """Idempotent by `new_id`. Raises InvalidArgument for a run that we did not start, and what submitting does."""
+        self._access.right(who, Action.SUBMIT_RUN)
         first = self._access.run(who, Action.READ_RUN, run_id)
         if first.is_interactive or not (first.definition.script or first.definition.command):
             raise InvalidArgument(

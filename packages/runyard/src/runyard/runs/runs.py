@@ -84,6 +84,7 @@ class Runs:
         return list(self._logs.sizes(run.id))
 
     def summaries(self, who: Principal, runs: Sequence[RunRecord]) -> Mapping[RunId, Sequence[MetricSummary]]:
+        self._access.right(who, Action.READ_RUN)
         for workspace in {run.workspace for run in runs}:
             self._access.workspace(who, Action.READ_RUN, workspace)
         return self._metrics.summaries([run.id for run in runs])

@@ -11,6 +11,7 @@ from runyard.model.names import check_entries, check_relative_path, check_sha256
 from runyard.ports.clock import Clock
 from runyard.ports.stores import FileStore
 from runyard.services.callers_blobs import CallersBlobs
+from runyard.services.content import StoredFolder
 
 NAMED_AS_LARGEST = 5
 LARGEST_BYTES = 2**63 - 1
@@ -37,6 +38,12 @@ class Snapshots:
         """Raises NotFound also for one that the caller may not see."""
         self._blobs.require_snapshot(who, snapshot_id)
         return self._files.get_snapshot(snapshot_id)
+
+    def folder(self, who: Principal, snapshot_id: str) -> StoredFolder:
+        """Its files with their contents. Raises NotFound as `get`, and BlobDamaged."""
+        found = StoredFolder(self._blobs.stored, self.get(who, snapshot_id).entries)
+        found.require_sound()
+        return found
 
     def _weigh(self, entries: Sequence[FileEntry], allow_large: bool) -> list[str]:
         total = sum(entry.size for entry in entries)

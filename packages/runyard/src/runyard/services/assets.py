@@ -105,6 +105,7 @@ class Assets:
     def change(
         self, who: Principal, workspace: str, kind: str, name: str, version: int | None, changes: AssetChanges
     ) -> Asset:
+        self._access.right(who, Action.CHANGE_ASSET)
         rules = self._rules[asset_kind(kind)]
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
             seen = self._access.asset(who, Action.CHANGE_ASSET, self.get(who, workspace, kind, name, version))
@@ -120,6 +121,7 @@ class Assets:
 
     def delete(self, who: Principal, workspace: str, kind: str, name: str, version: int | None = None) -> None:
         """One version or all; quiet when gone."""
+        self._access.right(who, Action.CHANGE_ASSET)
         self._access.workspace(who, Action.READ_ASSET, workspace)
         found = asset_kind(kind)
         rules = self._rules[found]

@@ -1,6 +1,10 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from runyard.errors import BlobDamaged, NotFound
+from runyard.model.files import FileEntry
+from runyard.ports.blobs import BlobStore
 
 PIECE_BYTES = 1024 * 1024
 
@@ -15,3 +19,29 @@ class Content:
     part: Callable[[int, int], Iterator[bytes | memoryview]] | None = None
     """Pieces of so many bytes from a start, where any part of the file can be had."""
     etag: str = ""
+
+
+class StoredFolder:
+    """Files whose contents are blobs, for a caller who was let in to all of them: a snapshot, a package."""
+
+    def __init__(self, blobs: BlobStore, entries: Sequence[FileEntry]) -> None:
+        self._blobs, self.entries = blobs, entries
+
+    def read(self, entry: FileEntry) -> Iterator[bytes]:
+        with self._blobs.open(entry.sha256) as source:
+            while piece := source.read(PIECE_BYTES):
+                yield piece
+
+    def require_sound(self) -> None:
+        """Raises BlobDamaged naming the files whose content is missing or altered."""
+        bad = []
+        for entry in self.entries:
+            try:
+                self._blobs.verified_path(entry.sha256, size=entry.size)
+            except (NotFound, BlobDamaged):
+                bad.append(entry.path)
+        if bad:
+            raise BlobDamaged(
+                f"{len(bad)} of {len(self.entries)} files are missing or damaged: {', '.join(map(repr, bad[:5]))}.",
+                hint="`runyard check --repair --from FOLDER` brings them back from a backup.",
+            )

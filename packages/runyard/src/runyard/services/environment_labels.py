@@ -43,6 +43,7 @@ class EnvironmentLabels:
     def put(self, who: Principal, workspace: str, name: str, version: int | None, labels: Sequence[str]) -> None:
         """These are the labels of that version from now on, or of the newest. To take a label from another version is
         to change that one, too."""
+        self._access.right(who, Action.CHANGE_ASSET)
         self._access.workspace(who, Action.READ_ASSET, workspace)
         wanted = _checked(labels)
         with self._writing:

@@ -23,6 +23,7 @@ class WorkspacePackages:
         self._vault, self._workspaces = vault, workspaces
         self._known: dict[str, PackageSettings] = {}
         self._lock = threading.Lock()
+        workspaces.on_delete(self._forget)
 
     def get(self, who: Principal, workspace: str) -> PackageSettings:
         """With passwords. Raises NotFound for a workspace that is not there."""
@@ -42,17 +43,17 @@ class WorkspacePackages:
         """What tells apart environments of those indexes; `variables` are the submitter's."""
         return Sources(variables, self._of(workspace)).key
 
-    def forget(self, workspace: str) -> None:
-        """A deleted workspace's name may be given again."""
-        with self._lock:
-            self._known.pop(workspace, None)
-
     def _of(self, workspace: str) -> PackageSettings:
         known = self._known.get(workspace)
         if known is None:
             with self._lock:
                 known = self._known[workspace] = self._read(workspace)
         return known
+
+    def _forget(self, workspace: str) -> None:
+        """A deleted workspace's name may be given again."""
+        with self._lock:
+            self._known.pop(workspace, None)
 
     def _read(self, workspace: str) -> PackageSettings:
         try:

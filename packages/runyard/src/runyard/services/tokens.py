@@ -5,12 +5,16 @@ import re
 import time
 from urllib.parse import quote, unquote
 
+from runyard.core.policy import Action
 from runyard.core.principal import OWNER, Principal, Role
 from runyard.model.runs import AttemptId, RunId, run_of
 
 PAGE_DAYS = 7
 _DAY = re.compile(r"[0-9a-f]{1,6}")
 _OF_ATTEMPTS = (Role.RUN, Role.NODE)
+_SCRAPER = Principal(Role.OWNER, scopes=frozenset({Action.READ_FIGURES}))
+PAGE_READER = Principal(Role.OWNER, scopes=frozenset({Action.READ_RUN, Action.SEE_DELIVERED}))
+"""Who has a key that opens the page of a run: it was given by the owner, for looking alone."""
 
 
 class Tokens:
@@ -38,9 +42,11 @@ class Tokens:
         """Opens GET /metrics and nothing else."""
         return f"metrics.{self._sign('metrics', '')}"
 
-    def opens_metrics(self, token: str) -> bool:
-        """The owner's does, too."""
-        return _same(token, self.metrics_token()) or _same(token, self._owner)
+    def scraper(self, token: str) -> Principal | None:
+        """The caller of GET /metrics; None for a token that is neither the owner's nor the one for that."""
+        if _same(token, self._owner):
+            return OWNER
+        return _SCRAPER if _same(token, self.metrics_token()) else None
 
     def place_name(self, folder: str) -> str:
         """A name for a folder of this service that no other service gives."""

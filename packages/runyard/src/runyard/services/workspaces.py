@@ -1,6 +1,6 @@
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,11 @@ class Workspaces:
     def __init__(self, assets: AssetStore, runs: RunStore, clock: Clock, access: Access) -> None:
         self._assets, self._runs, self._clock, self._access = assets, runs, clock, access
         self._making = threading.Lock()
+        self._at_deletes: list[Callable[[str], None]] = []
+
+    def on_delete(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with the name of every workspace that was deleted."""
+        self._at_deletes.append(tell)
 
     def create(self, who: Principal, name: str, given: NewWorkspace, *, exist_ok: bool) -> Workspace:
         """Make it with its two datastores. Raises AlreadyExists unless `exist_ok`; safe to repeat."""
@@ -99,6 +104,8 @@ class Workspaces:
                 hint="Delete them first.",
             )
         self._assets.delete_workspace(name)
+        for tell in self._at_deletes:
+            tell(name)
 
     def ensure_experiment(self, who: Principal, workspace: str, name: str) -> Experiment:
         self.enter(who, Action.CREATE_EXPERIMENT, workspace)

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fastapi import Depends, Request
@@ -91,10 +90,4 @@ def get_snapshot(services: Use, who: Who, snapshot_id: str) -> Response:
 @routes.get("/snapshots/{snapshot_id}/zip", Action.READ_SNAPSHOT, Media("application/zip", "The files of a snapshot."))
 def get_snapshot_zip(services: Use, who: Who, snapshot_id: str) -> Response:
     """The files of a snapshot with their content."""
-    snapshot = services.snapshots.get(who, snapshot_id)
-    services.blobs.require_sound(snapshot.entries)
-
-    def opened() -> Iterator[bytes]:
-        yield from zipped(snapshot.entries, services.blobs.read)
-
-    return StreamingResponse(opened(), media_type="application/zip")
+    return StreamingResponse(zipped(services.snapshots.folder(who, snapshot_id)), media_type="application/zip")

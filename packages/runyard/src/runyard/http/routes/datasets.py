@@ -97,7 +97,7 @@ def resolve(services: Use, who: Who, workspace: str, body: Question) -> Response
         changes: Sequence[str] = ()
     else:
         dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, body.id))
-        seen = services.datasets.look_now(dataset, body.variables)
+        seen = services.datasets.look_now(who, dataset, body.variables)
         resolved, changes = seen.resolved, seen.changes
     return Json(ResolvedFiles([_shown(file) for file in resolved.files], resolved.is_one_file, list(changes)))
 
@@ -114,9 +114,8 @@ def get_file(services: Use, who: Who, request: Request, workspace: str, dataset_
 @routes.get("/by-id/{dataset_id}/access", Action.OPEN_DATASET, DataWire)
 def access(services: Use, who: Who, request: Request, workspace: str, dataset_id: str, apart: bool = False) -> Response:
     """How to reach the files of a saved dataset. `apart`: from where the service's disk is not seen."""
-    dataset = services.lineage.looked_up(who, services.datasets.get(who, workspace, dataset_id))
     is_apart = apart or is_from_outside(request)
-    answer = Json(data_to_json(services.attempt_data.of_dataset(dataset, is_apart=is_apart)))
+    answer = Json(data_to_json(services.attempt_data.of_dataset(who, workspace, dataset_id, is_apart=is_apart)))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
@@ -124,7 +123,8 @@ def access(services: Use, who: Who, request: Request, workspace: str, dataset_id
 @routes.get("/by-id/{dataset_id}/lineage", Action.READ_ASSET, DatasetLineage)
 def lineage(services: Use, who: Who, workspace: str, dataset_id: str) -> Response:
     """The runs that read or wrote a dataset, and the models that came of it."""
-    return Json(DatasetLineage(*services.lineage.of_dataset(services.datasets.get(who, workspace, dataset_id))))
+    dataset = services.datasets.get(who, workspace, dataset_id)
+    return Json(DatasetLineage(*services.lineage.of_dataset(who, dataset)))
 
 
 def _network(request: Request) -> dict[str, str]:

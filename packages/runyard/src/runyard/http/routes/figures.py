@@ -9,6 +9,7 @@ from starlette.responses import Response
 from runyard.core.policy import Action
 from runyard.errors import Unauthorized
 from runyard.http.answers import Json
+from runyard.http.auth import bearer_token
 from runyard.http.context import Use
 from runyard.http.routing import Media, Routes
 
@@ -45,11 +46,11 @@ async def readyz(services: Use) -> Response:
 @routes.get("/metrics", Action.READ_FIGURES, Media("text/plain", "In the text format of Prometheus, 0.0.4."))
 async def metrics(request: Request, services: Use) -> Response:
     """With the owner's token, or the one that `runyard metrics token` prints."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not services.tokens.opens_metrics(token.strip()):
+    who = services.tokens.scraper(bearer_token(request))
+    if who is None:
         raise Unauthorized(
             "The token is missing or does not open the figures.",
             hint="Send the one that `runyard metrics token` prints.",
         )
-    text = await run_in_threadpool(services.figures.scrape, request.app.state.request_counts)
+    text = await run_in_threadpool(services.figures.scrape, who, request.app.state.request_counts)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})

@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -102,12 +102,8 @@ def get_package(services: Use, who: Who, workspace: str, package_id: str) -> Res
 @routes.get("/packages/{package_id}/zip", Action.READ_ASSET, Media("application/zip", "The folder."))
 def get_package_zip(services: Use, who: Who, workspace: str, package_id: str) -> Response:
     """The folder that was made. 409 before its end, and where it failed."""
-    entries = services.packages.files(who, workspace, package_id)
-
-    def opened() -> Iterator[bytes]:
-        yield from zipped(entries, services.blobs.read)
-
-    return StreamingResponse(opened(), media_type="application/zip")
+    folder = services.packages.folder(who, workspace, package_id)
+    return StreamingResponse(zipped(folder), media_type="application/zip")
 
 
 @routes.post("/profiles", Action.DEPLOY, Profile)

@@ -4,7 +4,6 @@ from fastapi import Depends, Request
 from starlette.responses import HTMLResponse, Response
 
 from runyard.core.policy import Action
-from runyard.core.principal import OWNER
 from runyard.errors import Unauthorized
 from runyard.http.answers import file_answer
 from runyard.http.context import Services, Use
@@ -12,6 +11,7 @@ from runyard.http.page.render import headers, render
 from runyard.http.paths import PATH
 from runyard.http.routing import OCTETS, Media, Routes
 from runyard.model.runs import RunId
+from runyard.services.tokens import PAGE_READER
 
 CHILDREN_SHOWN = 100
 LINES_DRAWN = 10
@@ -40,8 +40,8 @@ def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Res
         """Good for as long as the link that led here."""
         return f"/runs/{quote(other, safe='')}?key={services.tokens.page_key(other, request.state.last_day)}"
 
-    overview = services.overviews.get(OWNER, RunId(run_id))
-    sweep = services.sweep_views.find(OWNER, overview.run, top=CHILDREN_SHOWN, lines=LINES_DRAWN)
+    overview = services.overviews.get(PAGE_READER, RunId(run_id))
+    sweep = services.sweep_views.find(PAGE_READER, overview.run, top=CHILDREN_SHOWN, lines=LINES_DRAWN)
     text = render(overview, key, sweep, link_to)
     # A metric or a path may hold what is no text.
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers=headers())
@@ -51,5 +51,5 @@ def run_page(services: Use, request: Request, run_id: str, key: str = "") -> Res
 def run_page_file(services: Use, run_id: str, path: str, key: str = "") -> Response:
     """A file of the run, by the same key."""
     return file_answer(
-        services.files.open(OWNER, RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"}
+        services.files.open(PAGE_READER, RunId(run_id), path), path, headers={"Referrer-Policy": "no-referrer"}
     )

@@ -72,7 +72,6 @@ def put_workspace(services: Use, who: Who, workspace: str, body: WorkspaceBody) 
 def delete_workspace(services: Use, who: Who, workspace: str) -> Response:
     """Delete a workspace that has no unfinished runs and no web services."""
     services.workspaces.delete(who, workspace)
-    services.package_settings.forget(workspace)
     return Nothing()
 
 

@@ -143,26 +143,6 @@ class Blobs:
         self._callers.require_readable(who, sha256)
         return blob_content(self._blobs, check_sha256(sha256))
 
-    def read(self, sha256: str) -> Iterator[bytes]:
-        """Of files whose reader was let in: of a snapshot, a package."""
-        with self._blobs.open(check_sha256(sha256)) as source:
-            while piece := source.read(PIECE_BYTES):
-                yield piece
-
-    def require_sound(self, entries: Sequence[FileEntry]) -> None:
-        """Raises BlobDamaged naming the files whose content is missing or altered."""
-        bad = []
-        for entry in entries:
-            try:
-                self._blobs.verified_path(entry.sha256, size=entry.size)
-            except (NotFound, BlobDamaged):
-                bad.append(entry.path)
-        if bad:
-            raise BlobDamaged(
-                f"{len(bad)} of {len(entries)} files are missing or damaged: {', '.join(map(repr, bad[:5]))}.",
-                hint="`runyard check --repair --from FOLDER` brings them back from a backup.",
-            )
-
     def adopt(self, who: Principal, paths: Sequence[str]) -> list[tuple[str, int]]:
         """Where a script asks, only from the folders that it writes to."""
         self._access.service(who, Action.ADOPT_BLOB)

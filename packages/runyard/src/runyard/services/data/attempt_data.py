@@ -5,7 +5,6 @@ from dataclasses import replace
 from runyard.core.policy import Action
 from runyard.core.principal import SERVICE, Principal
 from runyard.errors import Conflict, RunyardError, SourceChanged
-from runyard.model.assets import Asset
 from runyard.model.data import DataForAttempt, DatasetFiles, NetworkRules, StoreAccess
 from runyard.model.plan import DataItem
 from runyard.model.runs import AttemptId, RunRecord, run_of
@@ -57,14 +56,15 @@ class AttemptData:
         named = {item.datastore for item in items if item.datastore}
         return self._reachable(run.workspace, found, named, rules, is_apart)
 
-    def of_dataset(self, dataset: Asset, *, is_apart: bool) -> DataForAttempt:
-        """As of an attempt with this dataset as its one input."""
+    def of_dataset(self, who: Principal, workspace: str, dataset_id: str, *, is_apart: bool) -> DataForAttempt:
+        """As of an attempt with this dataset as its one input: the stores that its files lie on, and no others."""
+        self._access.workspace(who, Action.OPEN_DATASET, workspace)
+        dataset = self._lineage.looked_up(who, self._datasets.get(who, workspace, dataset_id))
         rules = self._network.for_request({})
-        seen = self._datasets.look(dataset, rules)
+        seen = self._datasets.look(who, dataset, rules)
         found = {ONE_INPUT: seen.resolved.as_given(seen.changes)}
-        return self._reachable(
-            dataset.workspace, found, set(), replace(rules, retry_seconds=60.0, silence_seconds=60.0), is_apart
-        )
+        patient = replace(rules, retry_seconds=60.0, silence_seconds=60.0)
+        return self._reachable(workspace, found, set(), patient, is_apart)
 
     def _found(self, run: RunRecord, items: Sequence[DataItem], rules: NetworkRules) -> dict[str, DatasetFiles]:
         wanted = {item.name: item for item in items if item.kind == "dataset"}
@@ -72,7 +72,7 @@ class AttemptData:
         found = {}
         for name, dataset in datasets.items():
             with _naming(name):
-                seen = self._datasets.look(dataset, rules)
+                seen = self._datasets.look(SERVICE, dataset, rules)
             found[name] = seen.resolved.as_given([f"Data input {name!r}: {change}" for change in seen.changes])
         self._tell_changes(run, [change for files in found.values() for change in files.changes])
         self._lineage.read(
@@ -99,13 +99,12 @@ class AttemptData:
         names = named | {file.store for files in found.values() for file in files.files}
         stores = {name: self._stores.access(workspace, name) for name in sorted(names)}
         if is_apart:
-            stores = {name: self._through_the_service(workspace, name, access) for name, access in stores.items()}
+            folders = {name: access for name, access in stores.items() if access.kind == "folder"}
+            stores |= {name: self._through_the_service(workspace, name, one) for name, one in folders.items()}
         return DataForAttempt(found, stores, rules)
 
     def _through_the_service(self, workspace: str, name: str, access: StoreAccess) -> StoreAccess:
-        """A folder of this machine as others reach it; where that is, and by which token, they know themselves."""
-        if access.kind != "folder":
-            return access
+        """A store as others reach it; where the service is, and by which token, they know themselves."""
         return StoreAccess("service", f"{workspace}/{name}", {"place": self._name_place(access.root)})
 
 

@@ -75,6 +75,7 @@ class Datasets:
         made = new.definition
         file_steps(made)  # also of one that is not validated
         if new.validate:
+            self._access.workspace(who, Action.READ_DATASET, workspace)
             resolved = self._resolver.resolve(workspace, made, self._network.for_request(new.variables))
             made = made.with_pin(self._pins.make(resolved.files))
         with self._writing:
@@ -107,15 +108,16 @@ class Datasets:
         self._workspaces.enter(who, Action.READ_DATASET, workspace)
         return self._resolver.resolve(workspace, definition, self._network.for_request(variables), most)
 
-    def look(self, dataset: Asset, rules: NetworkRules) -> Seen:
+    def look(self, who: Principal, dataset: Asset, rules: NetworkRules) -> Seen:
         """The files of a saved one."""
+        self._access.asset(who, Action.READ_DATASET, dataset)
         saved = DatasetDefinition(dataset.body)
         resolved = self._resolver.resolve(dataset.workspace, saved, rules)
         self._recent.put((dataset.workspace, dataset.id), {file.source.path: file for file in resolved.files})
         return Seen(resolved, self._pins.changes(saved.pin, resolved.files))
 
-    def look_now(self, dataset: Asset, variables: Mapping[str, str]) -> Seen:
-        return self.look(dataset, self._network.for_request(variables))
+    def look_now(self, who: Principal, dataset: Asset, variables: Mapping[str, str]) -> Seen:
+        return self.look(who, dataset, self._network.for_request(variables))
 
     def open(
         self, who: Principal, workspace: str, dataset_id: str, path: str, variables: Mapping[str, str] | None = None
@@ -129,7 +131,7 @@ class Datasets:
             store = self._stores.open(workspace, found.source.store, rules)
             if not _is_stale(store, found):
                 return self._files.content(store, found.stored)
-        self.look(self.get(who, workspace, dataset_id), rules)
+        self.look(who, self.get(who, workspace, dataset_id), rules)
         found = (self._recent.get((workspace, dataset_id)) or {}).get(path)
         if found is None:
             raise NotFound(f"The dataset has no file {ascii(path)[:200]}.", hint="to_path() lists its files.")

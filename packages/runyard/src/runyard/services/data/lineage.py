@@ -2,13 +2,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from runyard.core.policy import Action
 from runyard.core.principal import Principal, Role
 from runyard.errors import NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.lineage import REFERENCE, DatasetUse, Direction
-from runyard.model.runs import RunId
+from runyard.model.runs import RunId, RunRecord
 from runyard.ports.clock import Clock
 from runyard.ports.stores import AssetStore, LineageStore, RunStore
+from runyard.services.access import Access
 from runyard.services.data.recent import Recent
 
 REMEMBERED_LOOKUPS = 4096
@@ -52,8 +54,8 @@ class ModelShown:
 class Lineage:
     """Which dataset versions runs read and wrote, and which models came of them."""
 
-    def __init__(self, uses: LineageStore, assets: AssetStore, runs: RunStore, clock: Clock) -> None:
-        self._uses, self._assets, self._runs, self._clock = uses, assets, runs, clock
+    def __init__(self, uses: LineageStore, assets: AssetStore, runs: RunStore, clock: Clock, access: Access) -> None:
+        self._uses, self._assets, self._runs, self._clock, self._access = uses, assets, runs, clock, access
         self._noted: Recent[tuple[str, str], bool] = Recent(REMEMBERED_LOOKUPS, REMEMBERED_SECONDS)
 
     def read(self, run_id: RunId, datasets: Mapping[str, tuple[Asset, str]]) -> None:
@@ -62,6 +64,7 @@ class Lineage:
 
     def looked_up(self, who: Principal, asset: Asset) -> Asset:
         """A dataset that a script asked for counts as read by its run; quick when it did before."""
+        self._access.asset(who, Action.READ_ASSET, asset)
         if asset.kind is AssetKind.DATASET and who.role is Role.RUN and who.run_id is not None:
             noted = (who.run_id, asset.id)
             if self._noted.get(noted) is None:
@@ -72,9 +75,10 @@ class Lineage:
     def wrote(self, run_id: RunId, output_name: str, dataset: Asset, mode: str) -> None:
         self._uses.record([self._use(run_id, Direction.OUTPUT, output_name, dataset, mode)])
 
-    def of_run(self, run_id: RunId) -> tuple[Sequence[InputShown], Sequence[OutputShown]]:
+    def of_run(self, who: Principal, run: RunRecord) -> tuple[Sequence[InputShown], Sequence[OutputShown]]:
         """What it read, and what it wrote."""
-        uses = self._uses.of_run(run_id)
+        self._access.record(who, Action.READ_RUN, run)
+        uses = self._uses.of_run(run.id)
         inputs = [
             InputShown(use.dataset_id, use.dataset_name, use.dataset_version, use.name, use.mode)
             for use in uses
@@ -87,9 +91,9 @@ class Lineage:
         ]
         return inputs, outputs
 
-    def of_dataset(self, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
-        """Of a dataset that the caller may see: the runs that read or wrote it, and the models of those runs or
-        registered as trained on it."""
+    def of_dataset(self, who: Principal, dataset: Asset) -> tuple[Sequence[RunShown], Sequence[ModelShown]]:
+        """The runs that read or wrote it, and the models of those runs or registered as trained on it."""
+        self._access.asset(who, Action.READ_ASSET, dataset)
         uses = self._uses.of_dataset(dataset.id)
         runs = [
             RunShown(use.run_id, self._experiment(use.run_id), use.direction, use.name, use.mode, use.at)

@@ -71,7 +71,7 @@ class Outputs:
         raise NotFound(f"Run {run.id} has no output {ascii(name)[:80]}. Known: {known}.")
 
     def _recorded(self, run: RunRecord, name: str) -> Asset | None:
-        for output in reversed(self._lineage.of_run(run.id)[1]):
+        for output in reversed(self._lineage.of_run(_itself(run), run)[1]):
             if output.output_name == name:
                 with suppress(NotFound):  # unregistered meanwhile
                     return self._datasets.get(_itself(run), run.workspace, output.dataset_id)

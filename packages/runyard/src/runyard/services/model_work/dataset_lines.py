@@ -16,7 +16,7 @@ class DatasetLines:
     def read(self, who: Principal, workspace: str, dataset_id: str) -> Iterator[bytes]:
         """Lines without their ends, of one file after another. Raises NotFound, and what its store raises."""
         dataset = self._datasets.get(who, workspace, dataset_id)
-        for file in self._datasets.look_now(dataset, {}).resolved.files:
+        for file in self._datasets.look_now(who, dataset, {}).resolved.files:
             yield from _lines(_pieces(self._datasets.open(who, workspace, dataset_id, file.source.path)))
 
 

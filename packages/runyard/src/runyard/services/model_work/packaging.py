@@ -22,6 +22,7 @@ from runyard.ports.clock import Clock
 from runyard.ports.environments import EnvironmentBuilder
 from runyard.ports.stores import AssetStore
 from runyard.services.access import Access
+from runyard.services.content import StoredFolder
 from runyard.services.model_work.recorded_work import Recorded, RecordedWork, Say
 from runyard.services.workspaces import Workspaces
 
@@ -77,14 +78,14 @@ class Packages:
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         return self._work.get(workspace, package_id)
 
-    def files(self, who: Principal, workspace: str, package_id: str) -> list[FileEntry]:
-        """All of the folder. Raises Conflict for one that is not made, or could not be."""
+    def folder(self, who: Principal, workspace: str, package_id: str) -> StoredFolder:
+        """What was made. Raises Conflict for one that is not made, or could not be."""
         found = self.get(who, workspace, package_id)
         if found.asset.body["error"]:
             raise Conflict(f"The package failed: {found.asset.body['error']['problem']}", hint="Make it again.")
         if found.is_running:
             raise Conflict("The package is being made.", hint="Wait for its creation, then save it.")
-        return [FileEntry(*entry) for entry in found.asset.body["files"]]
+        return StoredFolder(self._blobs, [FileEntry(*entry) for entry in found.asset.body["files"]])
 
     def prune(self, older_than: timedelta) -> list[str]:
         """Forget packages that were made longer ago: they are made again in a moment."""

@@ -103,6 +103,7 @@ class Endpoints:
         self, who: Principal, workspace: str, endpoint: str, version: str, changes: ServiceChanges
     ) -> Asset:
         """As WebServices.change, and who gets how much; that counts at once."""
+        self._changed(who, workspace, endpoint)
         config = checked_parameters(ServiceType.AKS, changes.spec.config)
         own = version_config(config)
         with self._writer.turn:
@@ -132,6 +133,7 @@ class Endpoints:
 
     def _changed(self, who: Principal, workspace: str, name: str) -> Asset:
         """The endpoint, which the caller may change."""
+        self._access.right(who, Action.CHANGE_DEPLOYMENT)
         return self._access.asset(who, Action.CHANGE_DEPLOYMENT, self._endpoint(who, workspace, name))
 
     def _endpoint(self, who: Principal, workspace: str, name: str) -> Asset:

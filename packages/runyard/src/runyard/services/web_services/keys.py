@@ -51,6 +51,7 @@ class ServiceKeys:
     def renew(self, who: Principal, workspace: str, name: str, which: str, value: str | None = None) -> Keys:
         """Another "Primary" or "Secondary", a random one unless `value` is given; no worker is replaced for it. Where
         tokens are asked for, all that were signed so far are refused from then on."""
+        self._services.get(who, workspace, name, Action.RENEW_KEYS)
         place = which.lower()
         if place not in ("primary", "secondary"):
             raise InvalidArgument(f"key must be 'Primary' or 'Secondary', got {ascii(which)[:80]}.")

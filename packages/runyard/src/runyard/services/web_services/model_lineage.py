@@ -53,7 +53,7 @@ class ModelLineages:
         return ModelLineage(
             model=model,
             run=run,
-            datasets=(*self._read_by(run), *self._registered_with(model)),
+            datasets=(*self._read_by(who, run), *self._registered_with(model)),
             services=tuple(services_of(self._store, workspace, name, model.version)),
         )
 
@@ -64,8 +64,8 @@ class ModelLineages:
             return None
         return run if run.workspace == model.workspace else None
 
-    def _read_by(self, run: RunRecord | None) -> list[ReadDataset]:
-        inputs = self._lineage.of_run(run.id)[0] if run is not None else ()
+    def _read_by(self, who: Principal, run: RunRecord | None) -> list[ReadDataset]:
+        inputs = self._lineage.of_run(who, run)[0] if run is not None else ()
         return [ReadDataset(one.dataset_id, one.name, one.version) for one in inputs]
 
     def _registered_with(self, model: Asset) -> list[NamedDataset]:

@@ -92,6 +92,7 @@ class WebServices:
 
     def get(self, who: Principal, workspace: str, name: str, action: Action = Action.READ_ASSET) -> Asset:
         """For what the caller is about to do. Raises NotFound, which names those there are."""
+        self._access.right(who, action)
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         found = self._writer.find(workspace, name)
         if found is not None:
@@ -153,6 +154,7 @@ class WebServices:
 
     def delete(self, who: Principal, workspace: str, name: str) -> None:
         """Quiet when gone."""
+        self._access.right(who, Action.CHANGE_DEPLOYMENT)
         self._workspaces.enter(who, Action.READ_ASSET, workspace)
         with self._writer.turn:
             there = self._writer.find(workspace, name)

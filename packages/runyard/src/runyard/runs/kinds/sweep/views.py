@@ -63,6 +63,10 @@ class SweepListing:
     def __init__(self, trials: TrialStore, access: Access) -> None:
         self._trials, self._access = trials, access
 
+    def has(self, who: Principal, run_id: RunId) -> bool:
+        """Whether that run is a sweep."""
+        return is_sweep(self._access.run(who, Action.READ_RUN, run_id))
+
     def summary(self, who: Principal, run_id: RunId) -> SweepSummary:
         """Raises NotFound for a run that is no sweep."""
         run = self._sweep(who, run_id)
@@ -163,7 +167,7 @@ class SweepViews:
 
     def find(self, who: Principal, run: RunRecord, *, top: int, lines: int) -> SweepView | None:
         """The same as `of`; None for a run that is no sweep."""
-        return self.of(who, run.id, top=top, lines=lines) if is_sweep(run) else None
+        return self.of(who, run.id, top=top, lines=lines) if self._listing.has(who, run.id) else None
 
     def of(self, who: Principal, sweep_id: RunId, *, top: int = 20, lines: int = 0) -> SweepView:
         """With `top` children, and of the first `lines` of them what they logged. Raises NotFound for no sweep."""
