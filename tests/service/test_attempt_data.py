@@ -236,6 +236,20 @@ def test_the_access_to_a_dataset_is_that_of_a_run_with_it_alone(client, dataset)
     attempt = Attempt(client)
     refusal = attempt.node.refusal("GET", f"{client.here}/datasets/by-id/{dataset['id']}/access")
     assert refusal["code"] == "forbidden"
+    assert "may not get direct access to the files of a dataset" in refusal["problem"]
+
+
+def test_a_script_is_given_the_datastores_that_the_dataset_lies_on_and_no_others(client, tmp_path):
+    for name in ("pictures", "others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_bytes(b"x")
+        new = {"name": name, "kind": "folder", "settings": {"folder": str(tmp_path / name)}}
+        client.post(f"{client.here}/datastores", new)
+    body = {"type": "file", "sources": [{"datastore": "pictures", "path": "a"}]}
+    saved = client.post(f"{client.here}/datasets", {"name": "one", "body": body})
+    answer = Attempt(client).script.get(f"{client.here}/datasets/by-id/{saved['id']}/access")
+    assert list(answer["stores"]) == ["pictures"]
+    assert "others" not in str(answer)
 
 
 def test_data_is_for_the_node_of_that_attempt_alone(client, dataset):

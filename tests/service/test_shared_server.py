@@ -17,6 +17,7 @@ from runyard.services.data.datasets import NewDataset
 from runyard.services.data.datastores import NewDatastore
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.settings import Settings, read_settings
+from runyard.testing.records import a_run
 from runyard.wiring import Data, build_data
 
 WEB = DatasetDefinition.parse({"type": "file", "sources": [{"url": "http://127.0.0.1:9/x"}]})
@@ -118,6 +119,21 @@ def test_they_may_lie_in_a_bucket(serve, s3_server, s3_access: StoreAccess):
     made = data.datasets.save(OWNER, "vision", NewDataset("x", DatasetDefinition.of_path("workspaceblobstore", "a")))
     access = data.attempt_data.of_dataset(OWNER, "vision", made.id, is_apart=True)
     assert access.stores["workspaceblobstore"].root == f"{s3_access.root}/vision/workspaceblobstore"
+
+
+def test_no_script_is_given_the_operators_credentials(serve, tmp_path):
+    """They open the data of every workspace, so its files are read through the service."""
+    data = serve(RUNYARD_DATASTORES=f"file://{tmp_path}/pool")
+    data.stores._own = replace(data.stores._own, secrets={"key": "hush-hush"})
+    data.store_files.put(OWNER, "vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
+    source = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]}
+    made = data.datasets.save(OWNER, "vision", NewDataset("x", source))
+    owners = data.attempt_data.of_dataset(OWNER, "vision", made.id, is_apart=False).stores
+    assert owners["workspaceblobstore"].secrets == {"key": "hush-hush"}
+    data.attempt_data._runs.create(a_run("r", workspace="vision"))
+    script = Principal(Role.RUN, RunId("r"), workspace="vision")
+    (given,) = data.attempt_data.of_dataset(script, "vision", made.id, is_apart=False).stores.values()
+    assert (given.kind, given.root, dict(given.secrets)) == ("service", "vision/workspaceblobstore", {})
 
 
 def test_a_loopback_service_opens_any_folder_for_its_owner(serve, tmp_path):

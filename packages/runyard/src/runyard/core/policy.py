@@ -119,6 +119,8 @@ TABLE: Mapping[Action, Mapping[Role, Reach]] = {
     _A.DELETE_FILES: {Role.NODE: _R.DECLARED},
     _A.ADOPT_FILES: {Role.RUN: _R.WORKSPACE},
     _A.READ_DATASET: {Role.RUN: _R.WORKSPACE},
+    # With it go the credentials of the datastores that the dataset's files lie on: those of its own workspace, never
+    # the operator's, which open all workspaces.
     _A.OPEN_DATASET: {Role.RUN: _R.WORKSPACE},
     _A.BUILD_ENVIRONMENT: {Role.RUN: _R.WORKSPACE},
     _A.CHOOSE_PACKAGES: {},

@@ -30,7 +30,7 @@ class StoreAccess:
     """How a store is reached, credentials included: kept in memory and on the wire, never in a file, log or error."""
 
     kind: str
-    """"folder", "s3", "azure", "gcs", "web" or "service": a folder of the service's machine, reached through it."""
+    """"folder", "s3", "azure", "gcs", "web" or "service": a store that is read and written through the service."""
     root: str
     """An absolute folder; "bucket" or "bucket/prefix"; a base address, "" for WEB; "workspace/datastore"."""
     options: Mapping[str, str] = field(default_factory=dict)

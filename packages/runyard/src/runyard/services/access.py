@@ -94,6 +94,10 @@ class Access:
     def may_open_folders(self, who: Principal) -> bool:
         return may(who, Action.OPEN_FOLDERS, SERVICE_ITSELF)
 
+    def may_read_every_credential(self, who: Principal) -> bool:
+        """The operator's own among them, which open the data of all workspaces."""
+        return may(who, Action.READ_CREDENTIALS, SERVICE_ITSELF)
+
     def sees(self, who: Principal, action: Action, name: str, is_shown: Callable[[], bool]) -> bool:
         """For what is hidden from whom it is not shown to, instead of refused. Who may see none at all is refused."""
         require_right(who, action)

@@ -57,14 +57,16 @@ class AttemptData:
         return self._reachable(run.workspace, found, named, rules, is_apart)
 
     def of_dataset(self, who: Principal, workspace: str, dataset_id: str, *, is_apart: bool) -> DataForAttempt:
-        """As of an attempt with this dataset as its one input: the stores that its files lie on, and no others."""
+        """As of an attempt with this dataset as its one input: the stores that its files lie on, and no others. Files
+        in the operator's own bucket are read through the service, unless the caller may read every credential."""
         self._access.workspace(who, Action.OPEN_DATASET, workspace)
         dataset = self._lineage.looked_up(who, self._datasets.get(who, workspace, dataset_id))
         rules = self._network.for_request({})
         seen = self._datasets.look(who, dataset, rules)
         found = {ONE_INPUT: seen.resolved.as_given(seen.changes)}
         patient = replace(rules, retry_seconds=60.0, silence_seconds=60.0)
-        return self._reachable(workspace, found, set(), patient, is_apart)
+        data = self._reachable(workspace, found, set(), patient, is_apart)
+        return data if self._access.may_read_every_credential(who) else self._without_operators(workspace, data)
 
     def _found(self, run: RunRecord, items: Sequence[DataItem], rules: NetworkRules) -> dict[str, DatasetFiles]:
         wanted = {item.name: item for item in items if item.kind == "dataset"}
@@ -102,6 +104,12 @@ class AttemptData:
             folders = {name: access for name, access in stores.items() if access.kind == "folder"}
             stores |= {name: self._through_the_service(workspace, name, one) for name, one in folders.items()}
         return DataForAttempt(found, stores, rules)
+
+    def _without_operators(self, workspace: str, data: DataForAttempt) -> DataForAttempt:
+        """The operator's credentials open the data of every workspace, so they stay here."""
+        own = {name: one for name, one in data.stores.items() if self._stores.has_operators_secrets(workspace, name)}
+        hidden = {name: self._through_the_service(workspace, name, one) for name, one in own.items()}
+        return replace(data, stores={**data.stores, **hidden})
 
     def _through_the_service(self, workspace: str, name: str, access: StoreAccess) -> StoreAccess:
         """A store as others reach it; where the service is, and by which token, they know themselves."""

@@ -39,6 +39,12 @@ class OpenStores:
         """With credentials. WEB is the store of web addresses. Raises NotFound naming the datastores there are."""
         return _WEB_ACCESS if name == WEB else self._access(self._asset(workspace, name))
 
+    def has_operators_secrets(self, workspace: str, name: str) -> bool:
+        """Whether it is one of the workspace's own, in a bucket that the operator's credentials open."""
+        if name == WEB or not self._own.secrets:
+            return False
+        return bool(self._asset(workspace, name).body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND)
+
     def open(self, workspace: str, name: str, rules: NetworkRules) -> DataStore:
         asset = None if name == WEB else self._asset(workspace, name)
         key = (*((asset.id, asset.revision) if asset else (WEB, 0)), *_key_of(rules))
