@@ -170,6 +170,7 @@ class Stage:
             journals=Journals(runs, stores.metrics, self.clock, access),
             inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock, access)),
             clock=self.clock,
+            access=access,
             home=self._folder,
             cpus=2,
         )

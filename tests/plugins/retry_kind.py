@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from runyard.core.principal import Principal
 from runyard.errors import InvalidArgument
 from runyard.model.runs import RunId, RunRecord, RunStatus
 from runyard.runs.children import child_record, children_of
@@ -17,8 +18,8 @@ class RetryKind(ParentKind):
     title = "retry"
     results = ("tries",)
 
-    def check(self, workspace: str, asked: Any) -> None:
-        super().check(workspace, asked)
+    def check(self, who: Principal, workspace: str, asked: Any) -> None:
+        super().check(who, workspace, asked)
         most_tries(asked.tags)
 
     def advance(self, run: RunRecord) -> None:

@@ -59,6 +59,7 @@ class SweepYard:
             journals=Journals(runs, metrics, self.clock, access),
             inputs=DirectInputs(stores.assets, Lineage(stores.lineage, stores.assets, runs, self.clock, access)),
             clock=self.clock,
+            access=access,
             home=self._folder,
         )
         tools.controller = killed_after(PlayedController(self.cancel, load_kinds(tools)))

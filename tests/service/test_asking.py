@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import hashlib
 import inspect
 import json
 import re
@@ -16,17 +17,20 @@ import pytest
 import runyard.http
 from runyard.compute.sites import KnownSites
 from runyard.core import policy
+from runyard.core.definitions.run import RunDefinition
 from runyard.core.policy import Action
-from runyard.core.principal import Principal, Role
-from runyard.errors import Forbidden
+from runyard.core.principal import OWNER, Principal, Role
+from runyard.errors import Forbidden, NotFound
 from runyard.http.app import AT_ROOT, ROUTERS
 from runyard.http.context import Services
 from runyard.http.routing import Route
+from runyard.runs.submission import Submission
 from runyard.services import access
 from runyard.settings import Settings
-from runyard.testing.records import a_workspace
+from runyard.testing.records import a_run, a_workspace
 from runyard.wiring import Platform, build
 from tests.service.operations import least, operations
+from tests.service.test_references import SWEEP
 
 TOKEN = "owner-of-this-test"
 KINDS = {name: kind for name, kind in typing.get_type_hints(Services).items() if inspect.isclass(kind)}
@@ -117,6 +121,40 @@ def test_every_use_case_refuses_a_caller_without_a_right_before_all_else(platfor
         else:
             silent.append(f"{field}.{name}")
     assert silent == []
+
+
+OUTPUT = {"outputLocation": {"dataPath": {"datastoreName": "d", "relativePath": "x"}}, "mechanism": "Mount"}
+NAMED: dict[str, tuple[dict[str, Any], Action]] = {
+    "dataset": ({"data": {"d": {"dataLocation": {"dataset": {"id": "x"}}, "mechanism": "Mount"}}}, Action.READ_DATASET),
+    "datastore": ({"outputData": {"o": OUTPUT}}, Action.READ_FILES),
+    "compute target": ({"script": "train.py", "target": "cluster"}, Action.READ_ASSET),
+    "run of a sweep": ({"runyard": {"sweep": {**SWEEP, "resume_from": ["first"]}}}, Action.READ_RUN),
+}
+"""What a submission names, and the action that it takes to use it."""
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_what_a_submission_names_is_used_by_who_may_read_it(platform, named):
+    platform.foundation.stores.assets.create_workspace(a_workspace("lab"))
+    platform.foundation.stores.runs.create(a_run("first", workspace="lab", type="hyperdrive"))
+    definition, action = NAMED[named]
+    submitter = Principal(Role.OWNER, scopes=frozenset(Action) - {action})
+    kind = "hyperdrive" if "runyard" in definition else "azureml.scriptrun"
+    is_interactive = "target" not in definition and kind != "hyperdrive"
+    asked = Submission("new", RunDefinition.parse(definition), type=kind, is_interactive=is_interactive)
+    with pytest.raises((Forbidden, NotFound)) as refused:
+        platform.services.submissions.submit(submitter, "lab", "probe", asked)
+    is_hidden = isinstance(refused.value, NotFound) and "'first'" in refused.value.problem
+    assert is_hidden or refused.value.facts["action"] == action.name.lower()
+
+
+def test_a_blob_is_named_by_who_may_read_it_or_has_sent_it(platform):
+    content = b"not for everybody"
+    sha256 = hashlib.sha256(content).hexdigest()
+    platform.foundation.blobs.put(sha256, [content])
+    assert platform.services.blobs.missing(OWNER, [sha256]) == []
+    writer = Principal(Role.OWNER, scopes=frozenset({Action.WRITE_BLOB}))
+    assert platform.services.blobs.missing(writer, [sha256]) == [sha256]
 
 
 def test_every_route_asks_for_the_action_that_it_names(platform, monkeypatch):

@@ -149,6 +149,26 @@ REFERENCES: dict[str, tuple[str, str, Body]] = {
         RUNS,
         lambda o: submitted(type="hyperdrive", definition={"runyard": {"sweep": {**SWEEP, "resume_from": [o.run_id]}}}),
     ),
+    "resumed child of a sweep": (
+        "POST",
+        RUNS,
+        lambda o: submitted(
+            type="hyperdrive", definition={"runyard": {"sweep": {**SWEEP, "resume_child_runs": [o.run_id]}}}
+        ),
+    ),
+    "reference of a run": (
+        "POST",
+        RUNS,
+        lambda o: submitted(
+            interactive=True,
+            definition={"dataReferences": {"r": {"dataStoreName": "theirs", "mode": "Mount", "pathOnDataStore": "x"}}},
+        ),
+    ),
+    "dataset of a profile": (
+        "POST",
+        f"{SPACE}/profiles",
+        lambda o: {"name": "p", "inference": CODE, "dataset_id": o.dataset_id},
+    ),
     "outputs of a run": (
         "POST",
         RUNS,

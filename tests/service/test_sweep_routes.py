@@ -63,6 +63,21 @@ def ranked(client: WireClient, sweep: WrittenSweep, **query: int) -> list[tuple[
     return [(trial["number"], trial["best_primary_metric"]) for trial in found]
 
 
+def test_the_trials_of_a_resumed_sweep_are_shown_to_who_may_read_it(client, stores):
+    """A sweep may name one that is gone, whose id was taken in another workspace afterwards."""
+    client.put(f"/workspaces/{client.workspace}-other", {"exist_ok": True})
+    own = WrittenSweep(stores, client.workspace, "before")
+    other = WrittenSweep(stores, f"{client.workspace}-other", "before")
+    resumed = WrittenSweep(stores, client.workspace, "after", {**ASKED, "resume_from": [own.id, other.id]})
+    for sweep in (own, other, resumed):
+        sweep.child(1, 0.5)
+    assert len(ranked(client, resumed, resumed=1)) == 3
+    client.interactive_run(f"looks-{client.workspace}")
+    script = script_of(client, f"looks-{client.workspace}")
+    shown = script.get(f"/runs/{resumed.id}/trials?resumed=1")["trials"]
+    assert {trial["run_id"] for trial in shown} == {f"{own.id}_1", f"{resumed.id}_1"}
+
+
 def test_a_sweep_is_told_with_its_counts_and_its_best(client, stores, sweep):
     sweep.trial(0)  # sampled, and called off with the sweep before it had a run
     ends = (_S.COMPLETED, _S.COMPLETED, _S.FAILED, _S.CANCELED, _S.CANCELED, _S.RUNNING, _S.CANCEL_REQUESTED)

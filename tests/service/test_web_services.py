@@ -4,9 +4,10 @@ import pytest
 
 from runyard.core.definitions.assets import ImageDefinition
 from runyard.core.definitions.deployment import DeploymentSpec
-from runyard.core.principal import OWNER
+from runyard.core.principal import OWNER, Principal, Role
 from runyard.errors import AlreadyExists, BlobsMissing, Conflict, InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
+from runyard.model.runs import RunId
 from runyard.model.web_services import Listening, Scorer, ServiceState
 from runyard.services.web_services.web_services import NewService
 from tests.service.web_service_parts import SCRIPT, SPACE, opened_parts
@@ -208,6 +209,14 @@ def test_a_port_that_another_web_service_asked_for_is_refused_by_name(parts):
     with pytest.raises(Conflict, match=r"6789.*first-one"):
         parts.deploy("second-one", type="Local", config={"port": 6789})
     parts.deploy("first-one", type="Local", config={"port": 6789}, overwrite=True)
+
+
+def test_a_script_is_not_told_which_web_service_of_another_workspace_has_the_port(parts):
+    parts.deploy(type="Local", config={"port": 50123})
+    script = Principal(Role.RUN, RunId("r"), workspace="elsewhere")
+    with pytest.raises(Conflict) as refused:
+        parts.serving.services.check_port(script, 50123, None)
+    assert refused.value.problem == "Port 50123 is that of a web service in another workspace."
 
 
 def test_images_bring_their_models_and_their_script(parts):

@@ -160,6 +160,7 @@ def build_controller(
         journals=journals,
         inputs=inputs,
         clock=base.clock,
+        access=base.access,
         home=home,
         cpus=len(os.sched_getaffinity(0)),
     )

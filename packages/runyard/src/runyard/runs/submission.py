@@ -123,29 +123,35 @@ class Submissions:
         kind = self._kinds.of_type(asked.type, is_interactive=asked.is_interactive)
         kind.check_properties(asked.properties)
         check_no_others_outputs(asked.definition)
-        kind.check(workspace, asked)
+        kind.check(who, workspace, asked)
         if kind.needs_script:
-            self._check_target(workspace, asked.definition)
+            self._check_target(who, workspace, asked.definition)
         snapshot, warnings = None, list[str]()
         if asked.snapshot is not None:
             snapshot, warnings = self._snapshots.keep(who, asked.snapshot, allow_large=asked.allow_large)
         if kind.needs_script:
             check_script(asked.definition, snapshot.entries if snapshot else ())
-        self._check_data(workspace, asked)
+        self._check_data(who, workspace, asked)
         return snapshot, warnings
 
-    def _check_data(self, workspace: str, asked: Submission) -> None:
-        """What is not there is refused before anything waits for it."""
+    def _check_data(self, who: Principal, workspace: str, asked: Submission) -> None:
+        """What is not there, or not the caller's to use, is refused before anything waits for it."""
         items = planned_data(self._assets, workspace, asked.run_id, asked.definition)
+        if asked.definition.data:
+            self._access.workspace(who, Action.READ_DATASET, workspace)
+        if any(item.datastore for item in items):
+            self._access.workspace(who, Action.READ_FILES, workspace)
+            self._access.workspace(who, Action.WRITE_FILES, workspace)
         require_data(self._assets, workspace, items)
         for one in asked.definition.data.values():
             require_dataset(self._assets, workspace, one.name, one.dataset_id)
 
-    def _check_target(self, workspace: str, definition: RunDefinition) -> None:
+    def _check_target(self, who: Principal, workspace: str, definition: RunDefinition) -> None:
         target = definition.target
         if target in UNMANAGED_TARGETS:
             check_nodes(definition, target, max_nodes=1 if target == "local" else self._places.most_nodes(None))
             return
+        self._access.workspace(who, Action.READ_ASSET, workspace)
         computes = self._assets.list(workspace, AssetKind.COMPUTE, latest_only=True)
         for compute in computes:
             if compute.name == target:

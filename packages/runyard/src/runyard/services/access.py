@@ -5,13 +5,15 @@ from dataclasses import replace
 
 from runyard.core.policy import SERVICE_ITSELF, Action, Resource, may, require, require_right
 from runyard.core.principal import Principal, Role
-from runyard.errors import AttemptOver, NotFound, Unauthorized
+from runyard.errors import AttemptOver, Forbidden, NotFound, Unauthorized
 from runyard.model.assets import Asset
 from runyard.model.runs import AttemptId, RunId, RunRecord
 from runyard.ports.stores import AssetStore, RunStore
 from runyard.runs.attempt_fence import AttemptFence
 from runyard.runs.children import is_descendant
 from runyard.services.data.node_reach import NodeReach
+
+_EVERY_BLOB = Resource("every blob")
 
 
 class Access:
@@ -79,6 +81,14 @@ class Access:
         """The same of a run that was read before."""
         self._require(who, action, self._resource(run))
 
+    def may_read_run(self, who: Principal, run_id: RunId) -> bool:
+        """False also where there is none."""
+        try:
+            self.run(who, Action.READ_RUN, run_id)
+        except (NotFound, Forbidden):
+            return False
+        return True
+
     def attempt(self, who: Principal, action: Action, attempt_id: AttemptId) -> None:
         require(who, action, Resource(f"attempt {attempt_id}", attempt_id=attempt_id))
         if action is not Action.REPORT_ATTEMPT:  # answered though the attempt is over: the answer tells it to stop
@@ -97,6 +107,9 @@ class Access:
     def may_read_every_credential(self, who: Principal) -> bool:
         """The operator's own among them, which open the data of all workspaces."""
         return may(who, Action.READ_CREDENTIALS, SERVICE_ITSELF)
+
+    def may_read_every_blob(self, who: Principal) -> bool:
+        return may(who, Action.READ_BLOB, _EVERY_BLOB)
 
     def sees(self, who: Principal, action: Action, name: str, is_shown: Callable[[], bool]) -> bool:
         """For what is hidden from whom it is not shown to, instead of refused. Who may see none at all is refused."""

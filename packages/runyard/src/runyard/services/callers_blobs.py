@@ -105,8 +105,10 @@ class CallersBlobs:
         return any(run.snapshot_id == snapshot_id for run in self._runs.list(query))
 
     def _has(self, who: Principal, sha256: str) -> bool:
-        if who.run_id is None:
+        if self._access.may_read_every_blob(who):
             return True
+        if who.run_id is None:
+            return False
         workspace, own = self._seen(who.run_id)
         return sha256 in own or bool(self._shown.get((workspace, bytes.fromhex(sha256))))
 

@@ -85,7 +85,7 @@ class BuildKind(ScriptKind):
     type = BUILD_TYPE
     title = "build"
 
-    def check(self, workspace: str, asked: "Submission") -> None:
+    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
         raise InvalidArgument(
             f"Runs of type {BUILD_TYPE!r} cannot be submitted.", hint="Build an environment by Environment.build()."
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from runyard.core.principal import Principal
 from runyard.errors import InvalidArgument
 from runyard.model.runs import RunRecord, RunStatus
 from runyard.ports.blobs import LogStore
@@ -12,6 +13,7 @@ from runyard.ports.clock import Clock
 from runyard.ports.stores import MetricStore, RunStore, TrialStore
 from runyard.runs.direct_inputs import DirectInputs
 from runyard.runs.history.journals import Delivered, Journals
+from runyard.services.access import Access
 
 if TYPE_CHECKING:
     from runyard.runs.scheduling.controller import Controller
@@ -29,6 +31,7 @@ class KindTools:
     journals: Journals
     inputs: DirectInputs
     clock: Clock
+    access: Access
     home: Path
     cpus: int = 1
     """How many processes this machine runs at a time."""
@@ -63,8 +66,9 @@ class RunKind:
     def __init__(self, tools: KindTools) -> None:
         self.tools = tools
 
-    def check(self, workspace: str, asked: "Submission") -> None:
-        """Refuse a submission of this kind that can never work. Raises InvalidArgument, NotFound or Conflict."""
+    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
+        """Refuse a submission of this kind that can never work. Raises InvalidArgument, NotFound or Conflict. Runs and
+        other things that it names are looked up as the caller sees them: `tools.access` is asked."""
         if self.type and asked.is_interactive:
             raise InvalidArgument(f"A {self.title} cannot be interactive: Runyard starts what belongs to it.")
 

@@ -53,7 +53,7 @@ class Outputs:
         output = run.definition.outputs.get(name)
         if output is None or output.mode != LINK:
             raise NotFound(f"Run {run.id} has no output {ascii(name)[:80]} that can be linked.")
-        dataset = self._datasets.get(_itself(run), run.workspace, dataset_id)
+        dataset = self._datasets.get(who, run.workspace, dataset_id)
         registration = output.registration
         if registration is not None:
             linked = DatasetDefinition(dataset.body).with_pin(None).described_as(registration.description)

@@ -68,7 +68,7 @@ class Endpoints:
         around = self._blueprints.endpoint_draft(of_endpoint, ())
         with self._writer.turn:
             there = self._services.find_place(who, workspace, new)
-            self._services.check_port(around.body["config"].get("port"), there)
+            self._services.check_port(who, around.body["config"].get("port"), there)
             if there is not None:
                 self._services.remove(there)
             version = self._add(who, workspace, new.name, replace(new, name=name), draft)

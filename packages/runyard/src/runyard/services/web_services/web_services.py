@@ -80,7 +80,7 @@ class WebServices:
         body = {**draft.body, "description": new.description, "properties": dict(new.properties)}
         with self._writer.turn:
             there = self.find_place(who, workspace, new)
-            self.check_port(body["config"].get("port"), there)
+            self.check_port(who, body["config"].get("port"), there)
             if there is not None and is_endpoint(there):
                 self.remove(there)
                 there = None
@@ -123,7 +123,7 @@ class WebServices:
             seen = self.get(who, workspace, name, Action.CHANGE_DEPLOYMENT)
             before = self._credentials.of(seen)
             draft = self._changed(who, seen, before, changes.spec)
-            self.check_port(draft.body["config"].get("port"), seen)
+            self.check_port(who, draft.body["config"].get("port"), seen)
             said, tags = changes.description, {**seen.tags, **changes.tags}
             body = {
                 **draft.body,
@@ -215,17 +215,17 @@ class WebServices:
         found = [self._writer.find(service.workspace, name) for name in names]
         return [version for version in found if version is not None]
 
-    def check_port(self, port: int | None, itself: Asset | None) -> None:
-        """Of two that ask for one port the second is refused at once, by name."""
+    def check_port(self, who: Principal, port: int | None, itself: Asset | None) -> None:
+        """Of two that ask for one port the second is refused at once; the first is named to who may read it."""
         if port is None:
             return
         for workspace in self._assets.list_workspaces():
             for other in self._assets.list(workspace.name, KIND):
                 if other.body["config"].get("port") == port and (itself is None or other.id != itself.id):
-                    raise Conflict(
-                        f"Port {port} is that of the web service {other.name!r} in workspace {workspace.name!r}.",
-                        hint="Choose another port, or leave it out.",
-                    )
+                    whose = "a web service in another workspace"
+                    if self._access.may_read_workspace(who, workspace.name):
+                        whose = f"the web service {other.name!r} in workspace {workspace.name!r}"
+                    raise Conflict(f"Port {port} is that of {whose}.", hint="Choose another port, or leave it out.")
 
 
 def _is_among(wanted: str | None, ids: Sequence[str]) -> bool:

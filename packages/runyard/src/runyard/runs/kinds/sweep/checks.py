@@ -1,11 +1,16 @@
 """What is checked of a sweep, and of runs near one, before they are stored."""
 
 import re
+from contextlib import suppress
 
+from runyard.core.definitions.run import RunDefinition
 from runyard.core.definitions.sweep import SweepSpec
-from runyard.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.policy import Action
+from runyard.core.principal import Principal
+from runyard.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from runyard.model.runs import RunId, RunRecord
 from runyard.ports.stores import RunStore
+from runyard.services.access import Access
 from runyard.tuning.spec import checked_sweep
 
 SWEEP_TYPE = "hyperdrive"
@@ -28,8 +33,8 @@ def is_sweep(run: RunRecord) -> bool:
 class SweepChecks:
     """Checks what is submitted. Raises InvalidArgument, NotFound and Conflict."""
 
-    def __init__(self, runs: RunStore) -> None:
-        self._runs = runs
+    def __init__(self, runs: RunStore, access: Access) -> None:
+        self._runs, self._access = runs, access
 
     def check_type(self, type_: str, spec: SweepSpec | None) -> None:
         """Refuse a run that is half a sweep."""
@@ -56,27 +61,26 @@ class SweepChecks:
                 hint="Choose another run_id.",
             )
 
-    def check_resumed(self, workspace: str, spec: SweepSpec) -> None:
-        """Refuse a sweep that would resume from what is not there."""
+    def check_resumed(self, who: Principal, workspace: str, spec: SweepSpec) -> None:
+        """Refuse a sweep that would resume from what is not there, or not for the caller to read."""
         for run_id in spec.resume_from:
-            if not is_sweep(self._found(workspace, run_id, "resume_from")):
+            if not is_sweep(self._found(who, workspace, run_id, "resume_from")):
                 raise InvalidArgument(
                     f"resume_from names {run_id!r}, which is no sweep.", hint="Give HyperDriveRun objects."
                 )
         for run_id in spec.resume_child_runs:
-            child = self._found(workspace, run_id, "resume_child_runs")
-            parent = self._found(workspace, child.parent_id, "resume_child_runs") if child.parent_id else None
+            child = self._found(who, workspace, run_id, "resume_child_runs")
+            parent = self._found(who, workspace, child.parent_id, "resume_child_runs") if child.parent_id else None
             if parent is None or not is_sweep(parent):
                 raise InvalidArgument(
                     f"resume_child_runs names {run_id!r}, which is no child of a sweep.",
                     hint="Give children of a HyperDriveRun, as get_children() gives them.",
                 )
 
-    def _found(self, workspace: str, run_id: RunId, argument: str) -> RunRecord:
-        try:
-            run = self._runs.get(run_id)
-        except NotFound:
-            run = None
+    def _found(self, who: Principal, workspace: str, run_id: RunId, argument: str) -> RunRecord:
+        run = None
+        with suppress(NotFound, Forbidden):
+            run = self._access.run(who, Action.READ_RUN, run_id)
         if run is None or run.workspace != workspace:
             raise NotFound(f"{argument} names {run_id!r}: there is no such run in workspace {workspace!r}.")
         return run

@@ -1,6 +1,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from runyard.core.principal import Principal
 from runyard.errors import InvalidArgument
 from runyard.model.runs import RunId, RunRecord
 from runyard.runs.history.journals import Delivered
@@ -26,14 +27,14 @@ class SweepKind(ParentKind):
 
     def __init__(self, tools: KindTools) -> None:
         super().__init__(tools)
-        self._checks = SweepChecks(tools.runs)
+        self._checks = SweepChecks(tools.runs, tools.access)
         self.live = LiveSweeps(tools)
         self._steps = SweepSteps(tools, self.live)
 
-    def check(self, workspace: str, asked: "Submission") -> None:
-        super().check(workspace, asked)
+    def check(self, who: Principal, workspace: str, asked: "Submission") -> None:
+        super().check(who, workspace, asked)
         if asked.sweep is not None:
-            self._checks.check_resumed(workspace, asked.sweep)
+            self._checks.check_resumed(who, workspace, asked.sweep)
 
     def check_any(self, asked: "Submission") -> None:
         self._checks.check_id(RunId(asked.run_id))

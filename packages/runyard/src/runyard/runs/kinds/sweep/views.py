@@ -100,10 +100,11 @@ class SweepListing:
         leave_out: Collection[RunStatus] = (),
     ) -> Ranking:
         """The first `top` of the trials, 0 for all: those without a number come last, or not at all. With `resumed`
-        those of the sweeps that it resumed from are among them; those whose run has a status of `leave_out` are not.
-        Raises NotFound for a run that is no sweep."""
+        those of the sweeps that it resumed from are among them, as far as the caller may read those sweeps; those whose
+        run has a status of `leave_out` are not. Raises NotFound for a run that is no sweep."""
         spec = spec_of(self._sweep(who, run_id))
-        sweeps = [run_id, *(spec.resume_from if resumed else ())]
+        before = spec.resume_from if resumed else ()
+        sweeps = [run_id, *(one for one in before if self._access.may_read_run(who, one))]
         limit = top if top and not worst_first else None
         found = self._trials.ranked(sweeps, spec.metric, spec.goal, limit=limit, leave_out=leave_out)
         if worst_first or discard_no_metric:
