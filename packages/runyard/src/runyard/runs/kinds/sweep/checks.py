@@ -3,7 +3,6 @@
 import re
 from contextlib import suppress
 
-from runyard.core.definitions.run import RunDefinition
 from runyard.core.definitions.sweep import SweepSpec
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
