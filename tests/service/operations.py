@@ -10,6 +10,13 @@ from runyard.http.app import PREFIX, ROUTERS
 from runyard.http.openapi import schema
 
 Schema = Mapping[str, Any]
+_SOURCES = {"sources": [{"datastore": "workspaceblobstore", "path": "out"}]}
+_DEFINITIONS: Mapping[str, Any] = {
+    "POST /workspaces/{workspace}/assets/{kind}": {"name": "probe", "body": {"files": []}},
+    "POST /workspaces/{workspace}/datasets": {"body": _SOURCES},
+    "POST /workspaces/{workspace}/datasets/resolve": {"body": _SOURCES},
+}
+"""Bodies of operations where the least that the schema allows is no definition, which is refused at the edge."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,10 @@ class Operation:
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
+
+    def least_body(self) -> Any:
+        """The smallest JSON body that is accepted; None where it takes none."""
+        return _DEFINITIONS.get(str(self), None if self.body is None else least(self.body))
 
     def at(self, names: Mapping[str, str]) -> str:
         return PREFIX + re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "x"), self.path)

@@ -28,8 +28,9 @@ from runyard.runs.submission import Submission
 from runyard.services import access
 from runyard.settings import Settings
 from runyard.testing.records import a_run, a_workspace
+from runyard.tuning.spec import sweep_in
 from runyard.wiring import Platform, build
-from tests.service.operations import least, operations
+from tests.service.operations import operations
 from tests.service.test_references import SWEEP
 
 TOKEN = "owner-of-this-test"
@@ -141,7 +142,8 @@ def test_what_a_submission_names_is_used_by_who_may_read_it(platform, named):
     submitter = Principal(Role.OWNER, scopes=frozenset(Action) - {action})
     kind = "hyperdrive" if "runyard" in definition else "azureml.scriptrun"
     is_interactive = "target" not in definition and kind != "hyperdrive"
-    asked = Submission("new", RunDefinition.parse(definition), type=kind, is_interactive=is_interactive)
+    parsed = RunDefinition.parse(definition)
+    asked = Submission("new", parsed, sweep=sweep_in(parsed), type=kind, is_interactive=is_interactive)
     with pytest.raises((Forbidden, NotFound)) as refused:
         platform.services.submissions.submit(submitter, "lab", "probe", asked)
     is_hidden = isinstance(refused.value, NotFound) and "'first'" in refused.value.problem
@@ -180,7 +182,7 @@ async def _ask_all(platform: Platform, asked: list[Action], named: dict[str, Act
     for one in operations():
         if str(one) == "DELETE /workspaces/{workspace}":
             continue  # the others need it
-        body = b"x" if one.takes_bytes else b"" if one.body is None else json.dumps(least(one.body)).encode()
+        body = b"x" if one.takes_bytes else b"" if one.body is None else json.dumps(one.least_body()).encode()
         asked.clear()
         status = await _status(platform, one.method, one.at(names), body)
         assert status < 500, (str(one), status)

@@ -126,8 +126,7 @@ def test_no_script_is_given_the_operators_credentials(serve, tmp_path):
     data = serve(RUNYARD_DATASTORES=f"file://{tmp_path}/pool")
     data.stores._own = replace(data.stores._own, secrets={"key": "hush-hush"})
     data.store_files.put(OWNER, "vision", "workspaceblobstore", "a/b", [b"x"], overwrite=False)
-    source = {"type": "file", "sources": [{"datastore": "workspaceblobstore", "path": "a"}]}
-    made = data.datasets.save(OWNER, "vision", NewDataset("x", source))
+    made = data.datasets.save(OWNER, "vision", NewDataset("x", DatasetDefinition.of_path("workspaceblobstore", "a")))
     owners = data.attempt_data.of_dataset(OWNER, "vision", made.id, is_apart=False).stores
     assert owners["workspaceblobstore"].secrets == {"key": "hush-hush"}
     data.attempt_data._runs.create(a_run("r", workspace="vision"))
