@@ -46,6 +46,7 @@ def test_pyyaml_is_imported_in_one_place_and_is_all_that_the_wheel_asks_for() ->
     assert {path for path, name, _ in foreign() if name == "yaml"} == {"azureml/_yaml/__init__.py"}
     configuration = configparser.ConfigParser()
     configuration.read(SDK / "setup.cfg")
-    (needed,) = configuration["options"]["install_requires"].split()
-    assert Requirement(needed).name == "PyYAML"
-    assert Requirement(needed).specifier.contains("6.0.1"), "the last PyYAML of Python 3.6"
+    needed = [Requirement(line) for line in configuration["options"]["install_requires"].strip().splitlines()]
+    assert {each.name for each in needed} == {"PyYAML"}
+    (oldest,) = (each for each in needed if each.marker and each.marker.evaluate({"python_version": "3.6"}))
+    assert oldest.specifier.contains("5.4.1"), "the last PyYAML with a wheel that the pip of Python 3.6 knows"

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from runyard.lifecycle import start_service
 from runyard.services.tokens import Tokens
 from runyard.testing.small_disk import mounted
+from runyard.version import VERSION
 from tests.cli.conftest import RUNYARD
 from tests.conformance.postgres_server import private_server
 from tests.conftest import end_home
@@ -50,7 +51,7 @@ def test_figures_need_the_owners_token_or_their_own_which_opens_nothing_else(cli
     token = Tokens(client.token).metrics_token()
     assert client.ask("GET", "/metrics", authorization="").status == 401
     assert client.with_token(Tokens("another").metrics_token()).ask("GET", "/metrics").status == 401
-    assert value(scraped(client, token), "runyard_info", version="0.1.0", wire="1", database="sqlite") == 1
+    assert value(scraped(client, token), "runyard_info", version=VERSION, wire="1", database="sqlite") == 1
     assert client.with_token(token).ask("GET", f"{PREFIX}/health").status == 401
     assert client.with_token(token).refusal("GET", client.here)["status"] == 401
 

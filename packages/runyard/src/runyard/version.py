@@ -1,6 +1,6 @@
 from runyard_sdk import API
+from runyard_sdk import __version__ as VERSION
 
 __all__ = ["API", "VERSION", "WIRE"]
 
-VERSION = "0.1.0"
 WIRE = 1
