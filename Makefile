@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check openapi test-servers engines images seeds bench frameworks faults campaign soak ci-setup clean
+.PHONY: help demo hooks test test-sdk check openapi test-servers engines images seeds bench frameworks faults campaign soak dist ci-setup clean
 
 unexport PYTHONDONTWRITEBYTECODE
 # uv does not read pip's settings; a mirror given to pip is meant for both.
@@ -17,20 +17,59 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN) --constraint constraints.txt
 PACKAGES := $(wildcard packages/*/pyproject.toml)
-RUFF_PATHS := packages/runyard tests bench seeds
+RUFF_PATHS := packages/runyard tests bench seeds release
+ON_ANY_MACHINE := "not servers and not frameworks and not engines and not images"
+AREAS = $(sort $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py))))
 SYSTEM_PACKAGES := build-essential curl debootstrap docker-compose docker-registry docker.io fuse3 git libopenmpi-dev nginx-light openmpi-bin passt podman postgresql prometheus python3-dev runc
 # Packages of one command: where the command comes from elsewhere, the package would clash with it.
 COMMAND_PACKAGES := npm rclone
 
+# A line `##@ Title` opens a group.
 help: ## list the targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r target about; do printf 'make %-14s%s\n' "$$target" "$$about"; done
+	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{sub(/%/, "AREA", $$1); printf "  make %-14s%s\n", $$1, $$2}' Makefile
+
+##@ Develop
 
 demo: $(VENV)/.runyard ## train a model, watch it, register it (about a minute)
 	$(RUN) examples/demo.py
 
+hooks: ## have git check commit subjects in this clone (.githooks)
+	git config core.hooksPath .githooks
+
+clean: ## remove the environment and every cache of this checkout
+	rm -rf $(VENV) dist .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find packages tests bench seeds release -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Tests start the servers that they need: policy-rc.d keeps packages from starting theirs.
+ci-setup: ## system packages by name; needs root only when one is missing
+	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
+	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done; \
+	  for p in $(COMMAND_PACKAGES); do command -v "$$p" >/dev/null || echo "$$p"; done); \
+	if [ -z "$$missing" ]; then echo "system packages: all here"; exit 0; fi; \
+	command -v apt-get >/dev/null || { echo "ci-setup installs with apt-get, which is not here. Install:" $$missing; exit 1; }; \
+	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
+	export DEBIAN_FRONTEND=noninteractive; policy=/usr/sbin/policy-rc.d; \
+	[ -e $$policy ] || { printf '#!/bin/sh\nexit 101\n' > $$policy; chmod 755 $$policy; trap "rm -f $$policy" EXIT; }; \
+	apt-get update -qq; apt-get install -y -qq --no-install-recommends $$missing >/dev/null
+	@# Where no udev runs, these devices are closed to ordinary users.
+	@[ "$$(id -u)" != 0 ] || for device in /dev/fuse /dev/net/tun; do [ ! -c "$$device" ] || chmod 666 "$$device"; done
+
+##@ Check
+
 # Most tests wait for other processes most of the time: more of them at once than there are processors is no loss.
 test: $(VENV)/.dev ## all tests that need no server, cluster or container engine
-	$(RUN) -m pytest -m "not servers and not frameworks and not engines and not images" -n 4 --dist worksteal --durations=5
+	$(RUN) -m pytest -m $(ON_ANY_MACHINE) -n 4 --dist worksteal --durations=5
+
+# An area is a folder of tests/, or tests/test_AREA.py. pytest exits with 5 where an area has nothing to run here.
+AREA_TESTS = $(RUN) -m pytest -m $(ON_ANY_MACHINE) -n 2 --durations=3
+test-%: $(VENV)/.dev ## the tests of one area: test-stores, test-sdk, test-repository
+	@[ -n "$(wildcard tests/$* tests/test_$*.py)" ] || { echo "There is no tests/$* and no tests/test_$*.py. Areas:" $(AREAS); exit 2; }
+	$(AREA_TESTS) $(wildcard tests/$* tests/test_$*.py)
+
+# The SDK's own tests need a Python that has no `runyard` beside it. Here it is one; `make test` takes every Python that it finds.
+test-sdk: $(VENV)/.dev
+	cd packages/sdk && PYTHONPATH=src $(PYTHON) -m unittest discover --start-directory tests --top-level-directory .
+	$(AREA_TESTS) tests/sdk --ignore tests/sdk/test_every_interpreter.py
 
 check: $(VENV)/.dev ## lint, format, types, import layers
 	$(VENV)/bin/ruff check $(wildcard $(RUFF_PATHS))
@@ -56,6 +95,8 @@ seeds: $(VENV)/.dev ## the five seed pages, block by block (needs ../shared)
 frameworks: $(VENV)/.dev ## the large frameworks, trained through the SDK
 	$(RUN) -m pytest -m frameworks tests/frameworks
 
+##@ Measure
+
 bench: $(VENV)/.dev ## one JSON line a measurement; ONLY=name for one of them
 	@$(RUN) -m bench $(ONLY)
 
@@ -79,23 +120,10 @@ MINUTES ?= 30
 soak: $(VENV)/.dev ## mixed work for MINUTES=30: memory, descriptors, threads, database and disk as a table
 	@$(RUN) -m tests.campaign.soak --minutes $(MINUTES)
 
-# Tests start the servers that they need: policy-rc.d keeps packages from starting theirs.
-ci-setup: ## system packages by name; needs root only when one is missing
-	@missing=$$(for p in $(SYSTEM_PACKAGES); do \
-	  dpkg-query -W -f='$${Status}' "$$p" 2>/dev/null | grep -q 'install ok installed' || echo "$$p"; done; \
-	  for p in $(COMMAND_PACKAGES); do command -v "$$p" >/dev/null || echo "$$p"; done); \
-	if [ -z "$$missing" ]; then echo "system packages: all here"; exit 0; fi; \
-	command -v apt-get >/dev/null || { echo "ci-setup installs with apt-get, which is not here. Install:" $$missing; exit 1; }; \
-	[ "$$(id -u)" = 0 ] || { echo "ci-setup must be root to install:" $$missing; exit 1; }; \
-	export DEBIAN_FRONTEND=noninteractive; policy=/usr/sbin/policy-rc.d; \
-	[ -e $$policy ] || { printf '#!/bin/sh\nexit 101\n' > $$policy; chmod 755 $$policy; trap "rm -f $$policy" EXIT; }; \
-	apt-get update -qq; apt-get install -y -qq --no-install-recommends $$missing >/dev/null
-	@# Where no udev runs, these devices are closed to ordinary users.
-	@[ "$$(id -u)" != 0 ] || for device in /dev/fuse /dev/net/tun; do [ ! -c "$$device" ] || chmod 666 "$$device"; done
+##@ Release
 
-clean: ## remove the environment and every cache of this checkout
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find packages tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+dist: $(VENV)/.runyard $(VENV)/.dist ## wheels, sdists, lock and SBOM in dist/, installed by pip and uv and tried (1 to 4 minutes)
+	@$(RUN) -m release --tools $(VENV)/dist --out dist
 
 $(VENV)/.uv: constraints.txt
 	@[ -n "$(PYTHON)" ] || { echo "Runyard needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is. Name one: make PYTHON=/path/to/python"; exit 1; }
@@ -110,6 +138,11 @@ $(VENV)/.runyard: $(VENV)/.uv $(PACKAGES)
 
 $(VENV)/.dev: $(VENV)/.runyard pyproject.toml
 	@$(INSTALL) --group dev
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/.uv
+	@$(VENV)/bin/uv venv --quiet --clear --python $(RUN) $(VENV)/dist
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/dist/bin/python --constraint constraints.txt cyclonedx-bom twine
 	@touch $@
 
 # Apart from the rest: it is a plug-in of every pytest that it is installed beside.
