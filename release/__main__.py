@@ -2,21 +2,23 @@
 
 import argparse
 import hashlib
-import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from release import trial
 from release.contents import PACKAGES, REPOSITORY, faults_of
+from release.trial import call
 from runyard.version import VERSION
 
 CONSTRAINTS = REPOSITORY / "constraints.txt"
-UV = REPOSITORY / ".venv" / "bin" / "uv"
+UV = Path(sys.executable).with_name("uv")
 SHIPPED = f"runyard[otel,postgres]=={VERSION}\n"
 TESTED = f"runyard[otel,postgres,ray]=={VERSION}\n"
 
@@ -28,7 +30,6 @@ def main() -> None:
     given = parser.parse_args()
     out, tools = given.out.resolve(), given.tools.resolve() / "bin"
     shutil.rmtree(out, ignore_errors=True)
-    os.environ.setdefault("SOURCE_DATE_EPOCH", _time_of_the_commit())  # the same commit gives the same bytes
     with step("build"):
         for package in PACKAGES:  # the wheel is built from the sdist, so the sdist is whole
             run(UV, "build", "--quiet", "--build-constraint", CONSTRAINTS, "--out-dir", out, package.folder)
@@ -67,10 +68,8 @@ def main() -> None:
 
 
 def run(*command: object) -> None:
-    """Run to the end; what it printed is shown where it fails."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    """Run to the end; the same commit gives the same bytes."""
+    call(*command, more={"SOURCE_DATE_EPOCH": _time_of_the_commit()})
 
 
 @contextmanager
@@ -80,6 +79,7 @@ def step(name: str) -> Iterator[None]:
     print(f"{name}: {time.monotonic() - begun:.1f} s", flush=True)
 
 
+@cache
 def _time_of_the_commit() -> str:
     command = ["git", "log", "-1", "--format=%ct"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
