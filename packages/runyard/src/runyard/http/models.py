@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from runyard.model.files import FileEntry
 
@@ -18,18 +19,41 @@ class Body(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", defer_build=True)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Of a list that is wrong, the first wrong item is told: a million of them would be a gigabyte of errors."""
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
+
+
+def _fail_fast(schema: Any) -> None:
+    if isinstance(schema, dict):
+        if schema.get("type") in ("list", "tuple"):
+            schema["fail_fast"] = True
+        for inner in schema.values():
+            _fail_fast(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            _fail_fast(inner)
+
 
 def _texts(given: Any) -> Any:
     """Numbers and truth values are written out, nulls left out."""
     if not isinstance(given, dict):
         return {} if given is None else given
-    return {key: _text(value) for key, value in given.items() if value is not None}
+    return _first_wrong(given) or {key: _text(value) for key, value in given.items() if value is not None}
 
 
 def _changed_texts(given: Any) -> Any:
     if not isinstance(given, dict):
         return {} if given is None else given
-    return {key: None if value is None else _text(value) for key, value in given.items()}
+    return _first_wrong(given) or {key: None if value is None else _text(value) for key, value in given.items()}
+
+
+def _first_wrong(given: dict[str, Any]) -> dict[str, Any]:
+    """The first that is no text and no number, for the model to refuse: of a million it would tell each."""
+    return next(({key: value} for key, value in given.items() if isinstance(value, (dict, list))), {})
 
 
 def _object(given: Any) -> Any:
