@@ -169,3 +169,9 @@ def test_slow_senders_hold_up_nobody_else(client, store):
             connection.send(bytes(size - size // 2))
         assert {connection.getresponse().status for connection in connections} == {200}
     assert len(client.get(f"{store}/files")["files"]) == senders
+
+
+@pytest.mark.parametrize("pack", [b"%ff 1\nx", b"a " + b"9" * 5000 + b"\nx"], ids=["no UTF-8", "5,000 digits"])
+def test_a_pack_with_an_odd_head_is_refused(client, store, pack):
+    refusal = client.refusal("POST", f"{store}/write-many", pack)
+    assert (refusal["status"], refusal["code"]) == (400, "invalid_argument")

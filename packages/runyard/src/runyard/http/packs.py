@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
@@ -6,6 +7,7 @@ from runyard.errors import InvalidArgument, TooLarge
 LARGEST_PACKED_BLOB = 64 * 1024 * 1024
 LONGEST_HEAD = 128
 LONGEST_PATH_HEAD = 3 * 4096 + 32
+_SIZE = re.compile("[0-9]{1,18}")
 
 
 def unpacked(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
@@ -16,7 +18,7 @@ def unpacked(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
 def unpacked_files(pieces: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
     """The same of files: each begins with its path, percent-encoded."""
     for path, content in _unpacked(_Waiting(pieces, LONGEST_PATH_HEAD), "Send it alone."):
-        yield unquote(path, errors="strict"), content
+        yield unquote(path, errors="surrogateescape"), content  # what is no text is refused with its name
 
 
 def packed(number: int, content: bytes | memoryview) -> bytes:
@@ -27,7 +29,7 @@ def packed(number: int, content: bytes | memoryview) -> bytes:
 def _unpacked(waiting: "_Waiting", hint: str) -> Iterator[tuple[str, bytes]]:
     while (head := waiting.line()) is not None:
         name, _, size_text = head.decode("ascii", "replace").partition(" ")
-        if not (size_text.isascii() and size_text.isdigit()):
+        if not _SIZE.fullmatch(size_text):
             raise InvalidArgument(f"What is in a pack begins with its name and size, got {head[:80]!r}.")
         size = int(size_text)
         if size > LARGEST_PACKED_BLOB:
