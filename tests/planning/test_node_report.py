@@ -68,6 +68,7 @@ def test_what_is_not_known_is_kept_and_long_texts_are_cut():
         ("exits", {"first": [0, None]}),
         ("exits", {"0": 1}),
         ("exits", {"0": ["a", None]}),
+        ("exits", {"9" * 5000: [0, None]}),
     ],
 )
 def test_an_error_names_the_field(field: str, value: Any):

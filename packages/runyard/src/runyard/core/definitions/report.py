@@ -1,6 +1,7 @@
 """What a supervisor tells of its part of an attempt. A script can read its attempt's token, so reports come from
 anybody."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ STATES = ("preparing", "prepared", "ready", "running", "finalizing", "done", "fa
 _ENDS = frozenset({"failing", "ended"})
 _MOST_LETTERS = 2_000
 _MOST_OF_A_TAIL = 64 << 10
+_RANK = re.compile("[0-9]{1,9}")
 Exit = tuple[int | None, int | None]
 """Exit code and signal."""
 
@@ -248,7 +250,7 @@ def _exits(value: JsonValue) -> dict[int, Exit]:
     expected = "an object of [exit code, signal] by rank"
     found: dict[int, Exit] = {}
     for rank, pair in _object(value, "exits", expected).items():
-        if not rank.isdecimal() or not isinstance(pair, list | tuple) or len(pair) != 2:
+        if not _RANK.fullmatch(rank) or not isinstance(pair, list | tuple) or len(pair) != 2:
             raise _wrong("exits", expected, value)
         code, signal = (None if one is None else _whole(one, "exits") for one in pair)
         found[int(rank)] = (code, signal)
