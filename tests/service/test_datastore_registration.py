@@ -176,6 +176,7 @@ def test_the_two_datastores_of_every_workspace_cannot_be_replaced(client, tmp_pa
         ({"kind": "s3", "settings": {"bucket": "b" * 5000}}, "bucket"),
         ({"kind": "s3", "settings": {"bucket": "b", "endpoint": "ftp://x"}}, "endpoint"),
         ({"kind": "s3", "settings": {"bucket": "b", "endpoint": "http://me:pw@x"}}, "endpoint"),
+        ({"kind": "azure_blob", "settings": {"account_name": "a", "container_name": "b", "endpoint": "["}}, "endpoint"),
         ({"kind": "s3", "settings": {"bucket": "b"}, "credentials": {"access_key_id": "x"}}, "secret_access_key"),
         ({"kind": "s3", "settings": {"bucket": "b"}, "credentials": {"account_key": "x"}}, "account_key"),
         ({"kind": "s3", "settings": [], "credentials": {}}, "settings"),

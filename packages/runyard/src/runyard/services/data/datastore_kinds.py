@@ -88,8 +88,9 @@ def checked_settings(kind: str, given: Texts) -> dict[str, str]:
         if name in ("prefix", "container_name", "filesystem", "bucket"):
             _check_place(name, value)
         # An Azure endpoint may be a part of a host name, such as core.windows.net.
-        if name == "address" or (name in ("endpoint", "authority_url") and "://" in value):
-            _check_address(name, value)
+        if name in ("address", "endpoint", "authority_url"):
+            is_part = name != "address" and "://" not in value
+            _check_address(name, f"https://{value}" if is_part else value)
     return settings
 
 
