@@ -108,6 +108,11 @@ def test_what_is_no_answer_is_said(server, open_web, fetched, head):
             ask()
 
 
+def test_a_length_that_nothing_can_have_is_not_told_on(server, open_web):
+    server.pages["/a"] = raw(b"HTTP/1.1 200 OK\r\nAccept-Ranges: bytes\r\nContent-Length: " + b"9" * 20 + b"\r\n\r\n")
+    assert open_web(retry_seconds=0.05).stat(f"{server.url}/a").size is None
+
+
 def test_a_head_that_passes_the_limit_with_its_last_piece_is_refused(server, open_web, fetched):
     def in_two_pieces(line, asked):
         line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX: " + b"x" * 60_000)

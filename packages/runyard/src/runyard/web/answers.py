@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from httpcore import Response
 
-_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,19})-([0-9]{1,19})|\*)/([0-9]{1,19}|\*)")
+_CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+"""What files and databases can count to; a server that tells more tells nothing."""
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
 
@@ -78,4 +80,4 @@ def made_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> Head:
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
     is_chunked = "transfer-encoding" in fields
     length = fields.get("content-length", "")
-    return Head(status, fields, int(length) if length.isdecimal() and not is_chunked else None, is_chunked)
+    return Head(status, fields, int(length) if _LENGTH.fullmatch(length) and not is_chunked else None, is_chunked)
