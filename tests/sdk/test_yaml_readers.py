@@ -3,6 +3,7 @@
 import runpy
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,15 @@ def test_what_the_sdk_writes_is_read_back_by_both(value: Any) -> None:
     text = dumps(value)
     assert by_our_reader(text) == value
     assert by_pyyaml(text) == value
+
+
+def test_folded_text_takes_no_longer_than_other_text() -> None:
+    lines, seconds = " a\n" * 300_000, []
+    for mark, end in (("|", "\n"), (">", " ")):
+        began = time.process_time()
+        assert by_our_reader(f"{mark}\n{lines}") == end.join(["a"] * 300_000) + "\n"
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 5 * seconds[0] + 0.1
 
 
 def test_the_sdk_loads_pyyaml_only_to_read_a_file(tmp_path: Path) -> None:

@@ -238,16 +238,17 @@ class Scanner(object):
 
 def _folded(lines):
     """The lines of '>' as one text: line ends become blanks, except around empty and indented lines."""
-    text, previous, empty = "", None, 0
+    parts, previous, empty = [], None, 0
     for line in lines:
         if not line:
             empty += 1
             continue
         if previous is None:
-            text += "\n" * empty
+            parts.append("\n" * empty)
         elif line[0] in " \t" or previous[0] in " \t":
-            text += "\n" * (empty + 1)
+            parts.append("\n" * (empty + 1))
         else:
-            text += "\n" * empty or " "
-        text, previous, empty = text + line, line, 0
-    return text
+            parts.append("\n" * empty or " ")
+        parts.append(line)
+        previous, empty = line, 0
+    return "".join(parts)
