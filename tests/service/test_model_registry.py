@@ -156,3 +156,15 @@ def test_the_blobs_of_deployed_scripts_and_images_are_not_collected(deployed):
     deployed.post("/gc", {"older_than_seconds": 0})
     assert deployed.post("/blobs/missing", {"sha256": [kept, stray]})["missing"] == [stray]
     assert "services" in deployed.get("/du")
+
+
+@pytest.mark.parametrize(("name", "value"), [("cpu", "many"), ("cpu", {}), ("memory_in_gb", -1), ("gpu", 1.5)])
+def test_resources_that_are_no_numbers_are_refused_where_they_come_in(client, name, value):
+    made = model(client, framework="ScikitLearn", framework_version="1.0")
+    models, body = f"{client.here}/assets/models", {"files": [], name: value}
+    for refusal in (
+        client.refusal("POST", models, {"name": "other", "body": body}),
+        client.refusal("PATCH", f"{models}/{made['name']}", {"body": {name: value}}),
+    ):
+        assert (refusal["status"], refusal["code"]) == (400, "invalid_argument")
+        assert refusal["problem"].startswith(f"model.{name} ")

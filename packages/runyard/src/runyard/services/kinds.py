@@ -96,6 +96,7 @@ class ModelKind(PlainKind[ModelDefinition]):
                 f"{', '.join(fixed)} of the model {seen.name}:{seen.version} cannot be changed.",
                 hint="Register it again: that makes a new version.",
             )
+        _ = changed.resources
         return ModelDefinition({**new, "properties": added_properties(seen, changed.properties)})
 
     def before_delete(self, asset: Asset, version: int | None) -> None:

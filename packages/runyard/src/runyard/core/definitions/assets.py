@@ -8,7 +8,7 @@ from runyard.core.definitions.compute import ComputeDefinition
 from runyard.core.definitions.dataset import DatasetDefinition
 from runyard.core.definitions.deployment import DeploymentSpec
 from runyard.core.definitions.environment import EnvironmentDefinition, file_entries
-from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once
+from runyard.core.definitions.fields import NOTHING, Fields, JsonObject, JsonValue, read_once, shown, whole_number
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.assets import AssetKind
 from runyard.model.files import FileEntry
@@ -26,7 +26,7 @@ class ModelDefinition:
     def parse(cls, raw: JsonObject) -> "ModelDefinition":
         """Raises InvalidArgument naming the field that is not as it must be."""
         found = cls(raw)
-        _ = found.run_id, found.framework, found.framework_version, found.model_path
+        _ = found.run_id, found.framework, found.framework_version, found.model_path, found.resources
         if found.files_of_run is None:
             _ = found.files
         return found
@@ -71,10 +71,10 @@ class ModelDefinition:
         return None if "files" in self.raw else self.model_path
 
     @property
-    def resources(self) -> Mapping[str, JsonValue]:
+    def resources(self) -> Mapping[str, float]:
         """cpu, memory_in_gb and gpu of its resource_configuration, those that were given."""
         wanted = ("cpu", "memory_in_gb", "gpu")
-        return {name: self.raw[name] for name in wanted if self.raw.get(name) is not None}
+        return {name: _amount(name, self.raw[name]) for name in wanted if self.raw.get(name) is not None}
 
     @property
     def datasets(self) -> tuple[tuple[str, str], ...]:
@@ -185,6 +185,14 @@ def stored_asset(kind: AssetKind, raw: JsonObject) -> AnyAsset:
 def new_asset(kind: AssetKind, raw: JsonObject) -> NewAsset:
     """Raises InvalidArgument naming the field that is not as it must be. Not for datasets and datastores."""
     return _PARSED[kind](raw)
+
+
+def _amount(name: str, value: JsonValue) -> float:
+    if name == "gpu":
+        return whole_number(value, "model.gpu")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise InvalidArgument(f"model.{name} must be a number of at least 0, got {shown(value)}.")
+    return value
 
 
 def properties_in(raw: JsonObject) -> JsonObject:
