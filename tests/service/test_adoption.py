@@ -171,3 +171,9 @@ def test_a_script_sends_the_bytes_of_files_that_are_not_taken_by_path(client, sc
     expected = [[hashlib.sha256(Path(path).read_bytes()).hexdigest(), Path(path).stat().st_size] for path in paths]
     assert (done.stdout.strip(), done.stderr) == (str(expected), "")
     assert client.read(f"/blobs/{expected[0][0]}") == b"from elsewhere"
+
+
+def test_a_path_that_is_too_long_for_the_system_holds_nothing(client):
+    run_id = client.interactive_run(f"long-{client.workspace}")["id"]
+    taken = client.post(f"/runs/{run_id}/files/adopt", {"root": "/" + "a" * 5000, "paths": ["file"]})
+    assert taken == {"entries": []}

@@ -62,7 +62,7 @@ def plain_files(root: Path, relatives: Iterable[str]) -> Iterator[tuple[str, Pat
         try:
             found = path.lstat()
         except OSError as problem:
-            if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES):
+            if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
                 continue
             raise
         if stat.S_ISREG(found.st_mode) and _is_below(path, root):
