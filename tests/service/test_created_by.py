@@ -119,6 +119,20 @@ class TestScripts:
         assert client.get(f"{environments}/env?label=stable")["version"] == 1
         assert script.patch(f"{environments}/env", {"labels": ["mine"]})["labels"] == ["mine"]
 
+    def test_it_gives_itself_no_label_by_a_tag(self, client, script):
+        environments = f"{client.here}/assets/environments"
+        client.post(environments, ENVIRONMENT)
+        client.patch(f"{environments}/env", {"labels": ["stable"]})
+        new = {**ENVIRONMENT, "body": {"python": {"a": 2}}}
+        for tag in ("runyard.label/stable", "runyard.key"):
+            refused = script.refusal("POST", environments, {**new, "tags": {tag: ""}})
+            assert (refused["status"], refused["code"]) == (400, "invalid_argument")
+            assert tag in refused["problem"]
+        script.post(environments, new)
+        refused = script.refusal("PATCH", f"{environments}/env", {"tags": {"runyard.label/stable": ""}})
+        assert refused["status"] == 400
+        assert client.get(f"{environments}/env?label=stable")["version"] == 1
+
     def test_it_overwrites_no_datastore_of_others(self, client, script):
         stores = f"{client.here}/datastores"
         client.post(stores, web("http://127.0.0.1:9/a/"))

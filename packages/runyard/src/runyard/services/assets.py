@@ -8,11 +8,13 @@ from runyard.core.definitions.assets import AnyAsset, NewAsset, asset_kind, stor
 from runyard.core.definitions.fields import MergePatch, Tags
 from runyard.core.policy import Action
 from runyard.core.principal import Principal
-from runyard.errors import Conflict, NotFound
+from runyard.errors import Conflict, InvalidArgument, NotFound
 from runyard.model.assets import Asset, AssetKind
 from runyard.model.names import check_asset_name
 from runyard.ports.stores import AssetStore
 from runyard.services.access import Access
+from runyard.services.built_environments import KEY_TAG
+from runyard.services.environment_labels import LABEL_TAG
 from runyard.services.workspaces import Workspaces
 
 D = TypeVar("D", bound=AnyAsset)
@@ -95,6 +97,7 @@ class Assets:
         self._workspaces.enter(who, Action.CREATE_ASSET, workspace)
         rules = self._rules[new.kind]
         check_asset_name(new.kind, name)
+        _check_tags(new.kind, tags)
         with rules.turn:
             checked = rules.checked(who, workspace, name, new)
             with self._writing:
@@ -107,6 +110,7 @@ class Assets:
     ) -> Asset:
         self._access.right(who, Action.CHANGE_ASSET)
         rules = self._rules[asset_kind(kind)]
+        _check_tags(asset_kind(kind), changes.tags)
         for _ in range(TRIES_AGAINST_OTHER_WRITERS):
             seen = self._access.asset(who, Action.CHANGE_ASSET, self.get(who, workspace, kind, name, version))
             wanted = rules.checked_change(who, seen, stored_asset(seen.kind, changes.body.over(seen.body)))
@@ -163,6 +167,13 @@ class Assets:
             )
         listed = ", ".join(f"'{one}'" for one in known[:20]) or "none"
         return NotFound(f"There is no {noun} {name!r} in workspace {workspace!r}. Known: {listed}.")
+
+
+def _check_tags(kind: AssetKind, tags: Mapping[str, str | None]) -> None:
+    """Labels of environments, and the keys they are built under, lie among their tags: they are set in other ways."""
+    own = [name for name in tags if kind is AssetKind.ENVIRONMENT and (name == KEY_TAG or name.startswith(LABEL_TAG))]
+    if own:
+        raise InvalidArgument(f"The tag {ascii(own[0])[:80]} is set by Runyard.", hint="Give labels as labels.")
 
 
 def _is_wanted(asset: Asset, wanted: Wanted) -> bool:
