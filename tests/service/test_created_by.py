@@ -175,3 +175,15 @@ def test_a_blob_is_asked_for_as_its_caller_whoever_asked_before(client, script):
         assert script.post("/blobs/missing", {"sha256": [name]}) == {"missing": [name]}
         assert script.refusal("GET", f"/blobs/{name}")["code"] == "not_found"
         assert client.read(f"/blobs/{name}") == data
+
+
+def test_the_id_of_a_run_that_is_gone_brings_nobody_what_it_made(client, script, run_id):
+    models, gone = f"{client.here}/assets/models", f"gone-{client.workspace}"
+    client.interactive_run(gone)
+    script_of(client, gone).post(models, MODEL)
+    client.patch(f"/runs/{gone}", {"status": "Completed"})
+    client.delete(f"/runs/{gone}")
+    script.interactive_run(gone, parent_id=run_id)
+    for caller in (script, script_of(client, gone)):
+        assert caller.refusal("DELETE", f"{models}/net")["status"] == 403
+    assert client.get(f"{models}/net")["created_by"] == f"run:{gone}"

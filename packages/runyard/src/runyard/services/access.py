@@ -148,19 +148,21 @@ class Access:
         )
 
     def _made_thing(self, name: str, asset: Asset) -> Resource:
+        """Who made it is told by the maker's record, not by its id alone: that of a run which is gone may be given to
+        another."""
         return Resource(
             name,
             workspace=asset.workspace,
-            created_by=asset.created_by,
-            is_below=lambda ancestor: self._was_made_below(asset.created_by, RunId(ancestor)),
+            is_below=lambda ancestor: self._was_made_below(asset, RunId(ancestor)),
         )
 
-    def _was_made_below(self, created_by: str, ancestor: RunId) -> bool:
-        role, _, run_id = created_by.partition(":")
+    def _was_made_below(self, asset: Asset, ancestor: RunId) -> bool:
+        role, _, run_id = asset.created_by.partition(":")
         if role != "run":
             return False
         try:
-            return is_descendant(self._runs, self._runs.get(RunId(run_id)), ancestor)
+            maker = self._runs.get(RunId(run_id))
+            return maker.created_at <= asset.created_at and is_descendant(self._runs, maker, ancestor)
         except NotFound:
             return False
 
