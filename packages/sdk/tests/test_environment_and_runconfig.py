@@ -174,6 +174,13 @@ class RunConfigurations(InAFolder):
         RunConfiguration().save(self.folder, "mine")
         self.assertTrue(os.path.isfile(os.path.join(self.folder, "aml_config", "mine.runconfig")))
 
+    def test_a_section_that_is_none_is_named(self):
+        for section, text in (("environment", "environment: 5"), ("environment.python", "environment: {python: 5}"),
+                              ("data", "data: 5"), ("outputData", "outputData: [1]"), ("mpi", "mpi: 3"),
+                              ("datacaches", "datacaches: {a: 1}")):
+            with self.assertRaisesRegex(RunConfigurationException, section + " of the run configuration .* must be a"):
+                RunConfiguration.load(self.write("x.runconfig", text))
+
     def test_a_broken_or_absent_file_is_told_apart(self):
         with self.assertRaisesRegex(RunConfigurationException, "cannot be read"):
             RunConfiguration.load(self.write("x.runconfig", "a: *b"))

@@ -143,6 +143,7 @@ class RunConfiguration(Element):
         given = _read(file_path)
         if not given.get("environment") and os.path.isfile(os.path.join(folder, _ENVIRONMENT_FILE)):
             given["environment"] = _read(os.path.join(folder, _ENVIRONMENT_FILE))
+        _check_sections(given, file_path)
         python = (given.get("environment") or {}).get("python") or {}
         conda_file = python.pop("condaDependenciesFile", None)
         made = RunConfiguration._from_object(given)
@@ -191,6 +192,18 @@ def _read(path):
     if not isinstance(given, dict):
         raise RunConfigurationException("The run configuration %r must hold a mapping." % str(path))
     return given
+
+
+def _check_sections(given, path):
+    """A section that is no mapping or list is named here; further on nobody would know where it came from."""
+    kinds = {RunConfiguration._key(name).lower(): kind for name, kind in RunConfiguration._fields.items()}
+    found = [(key, value, kinds.get(str(key).lower())) for key, value in given.items()]
+    if isinstance(given.get("environment"), dict):
+        found.append(("environment.python", given["environment"].get("python"), dict))
+    for key, value, kind in found:
+        if kind and value and not isinstance(value, list if isinstance(kind, list) else dict):
+            raise RunConfigurationException("%s of the run configuration %r must be a %s." % (
+                key, str(path), "list" if isinstance(kind, list) else "mapping"))
 
 
 def _write(path, text):
