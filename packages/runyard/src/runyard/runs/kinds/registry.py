@@ -119,7 +119,9 @@ def _made(name: str, make: Any, tools: KindTools, plugins: Plugins) -> RunKind |
         kind = make(tools)
         if not isinstance(kind, RunKind) or kind.name != name:
             raise TypeError(f"it must make a RunKind whose name is {name!r}, not {kind!r:.80}")
-    except Exception as error:  # whatever its constructor does
+        if not isinstance(kind.type, str):
+            raise TypeError(f"its type must be a text, not {kind.type!r:.80}")
+    except (Exception, SystemExit) as error:  # whatever its constructor does
         plugins.leave_out(name, f"{type(error).__name__}: {error}")
         return None
     return kind
