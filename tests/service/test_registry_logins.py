@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.http.app import PREFIX
 from tests.attempts import node_of, script_of
 from tests.service.scoring_models import inference, registered, submitter
 
@@ -122,3 +123,22 @@ def test_docker_hub_is_meant_where_no_registry_is_named(client):
 def test_a_login_that_is_none_is_refused(client, registry):
     body = {"name": "bad", "body": {"docker": {"baseImage": "a", "baseImageRegistry": registry}}}
     assert client.refusal("POST", f"{client.here}/assets/environments", body)["code"] == "invalid_argument"
+
+
+def test_a_script_adds_a_login_and_replaces_none(client):
+    run_id = f"script-{client.workspace}"
+    client.interactive_run(run_id, definition={"environment": ENVIRONMENT, "target": "c"})
+    script = script_of(client, run_id)
+
+    def register(name, **login):
+        docker = {"baseImage": "team/net:1", "baseImageRegistry": {**LOGIN, **login}}
+        return script.ask(
+            "POST", f"{PREFIX}{client.here}/assets/environments", {"name": name, "body": {"docker": docker}}
+        )
+
+    refused = register("other", password="of-a-script")
+    assert refused.status == 403
+    assert "may not write or delete a secret" in refused.json()["problem"]
+    assert provisions(client, run_id)["registries"]["registry.example:5000"]["password"] == PASSWORD
+    assert register("same").status == 200
+    assert register("new", address="other.example").status == 200

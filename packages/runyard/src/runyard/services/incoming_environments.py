@@ -24,7 +24,7 @@ class IncomingEnvironments:
     def taken(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
         """Without passwords, and with the text of its build context's Dockerfile. Raises InvalidArgument, or
         BlobsMissing for files of the context that the caller has not sent before."""
-        kept = self._logins.taken_out(workspace, environment.checked())
+        kept = self._logins.taken_out(who, workspace, environment.checked())
         context = kept.docker.build_context
         if context is not None and context.rows:
             kept = kept.with_docker(buildContext=self._checked(who, kept, context))

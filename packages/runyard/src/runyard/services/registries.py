@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 
 from runyard.core.definitions.environment import EnvironmentDefinition
 from runyard.core.definitions.fields import JsonValue, as_object
+from runyard.core.policy import Action, Resource, require
+from runyard.core.principal import Principal
 from runyard.errors import InvalidArgument, NotFound
 from runyard.model.images import ImageSpec
 from runyard.planning.image import registries_of, registry_address, registry_of
@@ -23,14 +25,16 @@ class RegistryLogins:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def taken_out(self, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
-        """The environment without what it says of its registry's user, which is in the vault from then on."""
+    def taken_out(self, who: Principal, workspace: str, environment: EnvironmentDefinition) -> EnvironmentDefinition:
+        """The environment without what it says of its registry's user, which is in the vault from then on. Raises
+        Forbidden where that would replace a login and the caller may write no secrets."""
         docker = environment.docker
         if not docker.registry_login:
             return environment
         login = {name: _text(docker.registry_login.get(name), name) for name in SECRET_FIELDS}
         if any(login.values()):
-            self._keep(workspace, registry_address(docker.registry_address) or registry_of(docker.base_image), login)
+            address = registry_address(docker.registry_address) or registry_of(docker.base_image)
+            self._keep(who, workspace, address, login)
         registry = as_object(environment.docker_fields()["baseImageRegistry"], "baseImageRegistry")
         kept = {name: value for name, value in registry.items() if name not in SECRET_FIELDS}
         return environment.with_docker(baseImageRegistry=kept)
@@ -52,9 +56,13 @@ class RegistryLogins:
         told = json.dumps(logins, sort_keys=True).encode()
         return hmac.new(self._vault.salt(workspace, _SALT), told, hashlib.sha256).hexdigest()[:24] if logins else ""
 
-    def _keep(self, workspace: str, address: str, login: Mapping[str, str]) -> None:
-        if self.of(workspace, [address]).get(address) != login:
-            self._vault.put(workspace, _name(address), json.dumps(login))
+    def _keep(self, who: Principal, workspace: str, address: str, login: Mapping[str, str]) -> None:
+        known = self.of(workspace, [address]).get(address)
+        if known == login:
+            return
+        if known is not None:
+            require(who, Action.WRITE_SECRET, Resource(f"the login to {address}", workspace=workspace))
+        self._vault.put(workspace, _name(address), json.dumps(login))
 
 
 def _name(address: str) -> str:
