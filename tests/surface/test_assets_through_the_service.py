@@ -221,6 +221,8 @@ def test_curated_environments_are_there_and_cannot_be_changed(workspace):
     )
     minimal = Environment.get(workspace, "AzureML-Minimal")
     assert (minimal.name, minimal.python.conda_dependencies.get_python_version()) == ("AzureML-Minimal", "3.6.2")
+    newer = Environment.get(workspace, "AzureML-sklearn-1.5").python.conda_dependencies
+    assert "numpy>=1.22,<1.23" in newer.pip_packages  # scripts of its time say np.str, which 1.24 dropped
     with pytest.raises(UserErrorException, match="begins with 'AzureML-'"):
         minimal.register(workspace)
     assert minimal.clone("mine").register(workspace).version == "1"

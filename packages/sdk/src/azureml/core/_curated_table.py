@@ -10,6 +10,7 @@ _SCIENCE_37 = ("matplotlib>=3.3,<3.4", "numpy>=1.16,<1.20", "pandas>=1.1,<1.2", 
                "tqdm>=4.59,<4.60")
 _SCIENCE_38 = ("matplotlib>=3.3,<3.4", "numpy>=1.17,<1.22", "pandas>=1.3,<1.4", "psutil>=5.8,<5.9", "scipy>=1.5,<1.8",
                "tqdm>=4.59,<4.63")
+_SCIENCE_122 = ("matplotlib>=3.5,<3.6", "numpy>=1.22,<1.23", "pandas>=1.3,<1.6", "psutil", "scipy>=1.7,<1.11", "tqdm")
 _SCIENCE = ("matplotlib", "numpy<2", "pandas<3", "psutil", "scipy", "tqdm")
 _FOR_MODELS_37 = ("numpy>=1.16,<1.22", "pandas>=1.1,<1.2")
 _AUTOML = ("scikit-learn==0.22.1", "pandas==0.25.3", "numpy==1.18.5", "scipy==1.4.1", "xgboost==0.90",
@@ -54,14 +55,14 @@ TABLE = {
     "sklearn-0.24-ubuntu18.04-py37-cuda11-gpu": ("3.7", ("scikit-learn==0.24.1",) + _SCIENCE_37),
     "sklearn-1.0-ubuntu20.04-py38-cpu": ("3.8", ("scikit-learn==1.0.2",) + _SCIENCE_38),
     "sklearn-1.0": ("3.8", ("scikit-learn==1.0.2",) + _SCIENCE_38),
-    "sklearn-1.1": ("3.9", ("scikit-learn==1.1.*",) + _SCIENCE),
-    "sklearn-1.5": ("3.10", ("scikit-learn==1.5.*",) + _SCIENCE),
+    "sklearn-1.1": ("3.9", ("scikit-learn==1.1.*",) + _SCIENCE_122),
+    "sklearn-1.5": ("3.10", ("scikit-learn==1.5.*",) + _SCIENCE_122),
     "lightgbm-3.2-ubuntu18.04-py37-cpu": ("3.7", (
         "lightgbm==3.2.*", "xgboost==1.4.*", "scikit-learn==0.24.*", "dask==2021.6.*", "distributed==2021.6.*",
         "dask-ml==1.9.*") + _SCIENCE_37),
     "lightgbm-3.3-ubuntu20.04-py38-cpu": ("3.8", (
         "lightgbm==3.3.*", "xgboost==1.5.*", "scikit-learn==1.0.*") + _SCIENCE_38),
-    "lightgbm-3.3": ("3.9", ("lightgbm==3.3.*", "xgboost==1.5.*", "scikit-learn==1.1.*") + _SCIENCE),
+    "lightgbm-3.3": ("3.9", ("lightgbm==3.3.*", "xgboost==1.5.*", "scikit-learn==1.1.*") + _SCIENCE_122),
     "responsibleai-0.20-ubuntu20.04-py38-cpu": ("3.8", ("responsibleai==0.20.*", "raiwidgets==0.20.*")),
     "responsibleai-0.21-ubuntu20.04-py38-cpu": ("3.8", ("responsibleai==0.21.*", "raiwidgets==0.21.*")),
 
@@ -70,9 +71,9 @@ TABLE = {
     "tensorflow-2.6-ubuntu20.04-py38-cuda11-gpu": ("3.8", ("tensorflow-gpu==2.6.2",) + _SCIENCE_38),
     "tensorflow-2.7-ubuntu20.04-py38-cuda11-gpu": ("3.8", ("tensorflow-gpu==2.7.1",) + _SCIENCE_38),
     "tensorflow-2.8-ubuntu20.04-py38-cuda11-gpu": ("3.8", ("tensorflow-gpu==2.8.*",) + _SCIENCE_38),
-    "tensorflow-2.11-cuda11": ("3.8", ("tensorflow==2.11.*",) + _SCIENCE),
-    "tensorflow-2.12-cuda11": ("3.9", ("tensorflow==2.12.*",) + _SCIENCE),
-    "tensorflow-2.16-cuda12": ("3.10", ("tensorflow-gpu==2.16.*",) + _SCIENCE),
+    "tensorflow-2.11-cuda11": ("3.8", ("tensorflow==2.11.*",) + _SCIENCE_122),
+    "tensorflow-2.12-cuda11": ("3.9", ("tensorflow==2.12.*",) + _SCIENCE_122),
+    "tensorflow-2.16-cuda12": ("3.10", ("tensorflow-gpu==2.16.*", "numpy==1.23.5") + _SCIENCE),
 
     "pytorch-1.7-ubuntu18.04-py37-cuda11-gpu": ("3.7", _torch("1.7.1") + _SCIENCE_37),
     "pytorch-1.8-ubuntu18.04-py37-cuda11-gpu": ("3.7", _torch("1.8.1") + _SCIENCE_37),
