@@ -58,6 +58,12 @@ def test_a_package_that_is_nowhere(root, variables):
     assert "'demo' in pip_packages" in failure.hint
 
 
+def test_a_wheel_folder_that_is_nowhere(root, variables, tmp_path):
+    failure = _failure(root, {**variables, "PIP_FIND_LINKS": str(tmp_path / "nothing")})
+    _assert_said(failure, "network", "Failed to read `--find-links` directory")
+    assert "PIP_FIND_LINKS" in failure.hint
+
+
 def test_a_version_that_is_nowhere(root, variables, wheels):
     add_wheel(wheels, "demo", "1.0")
     failure = _failure(root, variables, replace(DEMO, requirements=("demo==9",)))

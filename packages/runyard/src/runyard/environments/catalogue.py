@@ -119,6 +119,12 @@ ROWS: tuple[Row, ...] = (
     ),
     *_row(
         Cause.NETWORK,
+        "There is no such folder on the machine that builds: correct or remove it in find_links of the workspace "
+        "(`runyard environments settings`), or in PIP_FIND_LINKS and pip.conf where you submit; then submit again.",
+        r"Failed to read `--find-links` directory",
+    ),
+    *_row(
+        Cause.NETWORK,
         LOOK_AT_NETWORK,
         r"error sending request for url",
         r"HTTP status (?:server|client) error",
