@@ -48,9 +48,9 @@ class ComputeRules(PlainKind[ComputeDefinition]):
         if new.names_a_place:
             self._access.workspace(who, Action.PLACE_COMPUTE, workspace)
         kept = new.stored(self._sites.targets.checked(new))
-        self._check_place(workspace, name, kept)
         if kept.own_place:
-            self._sites.require(kept)
+            self._sites.require(kept)  # first: a place once opened is kept
+        self._check_place(workspace, name, kept)
         return kept
 
     def checked_change(self, who: Principal, seen: Asset, changed: ComputeDefinition) -> ComputeDefinition:
@@ -58,9 +58,9 @@ class ComputeRules(PlainKind[ComputeDefinition]):
         if not changed.is_placed_as(before):
             self._access.workspace(who, Action.PLACE_COMPUTE, seen.workspace)
         kept = changed.checked().stored(self._sites.targets.checked(changed))
-        self._check_place(seen.workspace, seen.name, kept)
         if kept.own_place and kept.place != before.place:
             self._sites.require(kept)
+        self._check_place(seen.workspace, seen.name, kept)
         return kept
 
     def stored(self, asset: Asset) -> None:
