@@ -48,6 +48,8 @@ def test_models_can_be_listed_shown_and_taken_home(shell: Shell, runs: Runs, tmp
     assert listed.split()[-2:] == ["owner", runs["good"]]
     assert json.loads(shell("models", "list", "--created-by", "owner", "-o", "json").stdout)[0]["created_by"] == "owner"
     assert json.loads(shell("models", "list", "--created-by", "run:x", "-o", "json").stdout) == []
+    refused = shell("models", "list", "--created-by", "ada")
+    assert (refused.returncode, "give `owner`, or `run:` and the id of a run" in refused.stderr) == (2, True)
     shown = shell("models", "show", "net").stdout
     assert "model.txt" in shown
     assert "created by  owner" in shown

@@ -142,7 +142,8 @@ def test_the_command_line_knows_kinds_from_other_packages(toy: ToyYard) -> None:
     assert "no_such_module" in rows["broken"]
     assert "compute broken" in toy.command("doctor")
     attached = toy.command("compute", "attach", "toy", "again", "--folder", str(toy.folder), "-w", "space")
-    assert attached == f"again: Toy in {toy.folder}, at most 64 nodes a run\n"
+    assert attached == f"again: Toy in {toy.folder}, at most 64 nodes for all its runs\n"
+    assert f"folder      {toy.folder}" in toy.command("compute", "show", "again", "-w", "space")
     toy.slots(1)
     toy.submit("through-again", target="again")
     assert toy.ended("through-again")["status"] == "Completed"

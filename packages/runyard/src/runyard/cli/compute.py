@@ -34,7 +34,8 @@ def list_compute(
         return
     rows = [[t["name"], t["body"]["type"], _size(t), _range(t), _counted(t["status"]), maker_of(t)] for t in found]
     headings = ["compute", "type", "size", "nodes", "now", "by"]
-    print_table(headings, rows, nothing="No compute targets; 'local' is always there.")
+    nothing = "No compute targets; 'local' is always there." if created_by is None else f"{created_by} made none."
+    print_table(headings, rows, nothing=nothing)
 
 
 @app.command()
@@ -58,7 +59,10 @@ def show(name: NameArgument, workspace: WorkspaceOption = None, output: FormatOp
         "size": _size(target),
     }
     scale = {"nodes": _range(target), "now": _counted(status), "allocation": status["allocation_state"]}
-    print_fields({**place, **scale, "created by": maker_of(target), "description": body.get("description") or ""})
+    own = {name: str(value) for name, value in (body.get("settings") or {}).items()}
+    print_fields(
+        {**place, **own, **scale, "created by": maker_of(target), "description": body.get("description") or ""}
+    )
     for error in status["errors"]:
         print(f"error: {error}")
     if target["nodes"]:

@@ -58,7 +58,8 @@ def _attacher(kind: "AnyKind") -> Callable[..., None]:
 
 
 def _parameter(one: "Option") -> inspect.Parameter:
-    flag = typer.Option("--" + one.name.replace("_", "-"), help=one.help)
+    default = False if one.default in (None, "") else str(one.default).lower()
+    flag = typer.Option("--" + one.name.replace("_", "-"), help=one.help, show_default=default)
     kind, wanted = inspect.Parameter.KEYWORD_ONLY, one.type
     if one.is_required:
         return inspect.Parameter(one.name, kind, annotation=Annotated[wanted, flag])
@@ -117,7 +118,7 @@ def attach(
     if output is Format.JSON:
         print_json(made)
         return
-    print(f"{made['name']}: {shown}, at most {max_nodes} nodes a run")
+    print(f"{made['name']}: {shown}, at most {max_nodes} nodes for all its runs")
 
 
 def _stored(service: Service, root: str, name: str, body: dict[str, Any]) -> dict[str, Any]:

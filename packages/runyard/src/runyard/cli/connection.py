@@ -1,6 +1,7 @@
 """The one place where the command line meets the SDK's client, which finds the service or starts it."""
 
 import os
+import re
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
@@ -29,9 +30,17 @@ WorkspaceOption = Annotated[
     str | None,
     typer.Option("--workspace", "-w", help="Else the one of the nearest config.json, else the local default."),
 ]
+
+
+def _maker(given: str | None) -> str | None:
+    if given is None or given == "owner" or re.fullmatch("run:.+", given):
+        return given
+    raise typer.BadParameter(f"give `owner`, or `run:` and the id of a run, not {given[:80]!r}.")
+
+
 MakerOption = Annotated[
     str | None,
-    typer.Option("--created-by", metavar="WHO", help="Only what `owner` or `run:ID` has made."),
+    typer.Option("--created-by", metavar="WHO", callback=_maker, help="Only what `owner` or `run:ID` has made."),
 ]
 
 

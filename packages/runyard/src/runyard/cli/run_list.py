@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import Service, WorkspaceOption, connect, quoted
+from runyard.cli.connection import MakerOption, Service, WorkspaceOption, connect, quoted
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import Format, FormatOption, print_json, print_table
 from runyard.cli.wording import duration_of, local_time, names_in_words, value_in_words
@@ -25,7 +25,7 @@ def list_runs(
     experiment: Annotated[str | None, typer.Option("--experiment", "-e", help="Only runs of this experiment.")] = None,
     status: Annotated[RunStatus | None, typer.Option(help="Only runs in this status.", case_sensitive=False)] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag: `name` or `name=value`.")] = None,
-    created_by: Annotated[str | None, typer.Option(help="Only those that `owner` or `run:ID` has submitted.")] = None,
+    created_by: MakerOption = None,
     by_metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Best value of this metric first, in a column.")
     ] = None,

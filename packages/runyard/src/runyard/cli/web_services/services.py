@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from runyard.cli.connection import ServiceError, WorkspaceOption, connect
+from runyard.cli.connection import MakerOption, ServiceError, WorkspaceOption, connect
 from runyard.cli.exits import Exit, Refusal
 from runyard.cli.output import (
     Format,
@@ -34,7 +34,7 @@ WHICH = {"primary": "Primary", "secondary": "Secondary"}
 def list_services(
     workspace: WorkspaceOption = None,
     model: Annotated[str | None, typer.Option(help="Only those of this model: NAME or NAME:VERSION.")] = None,
-    created_by: Annotated[str | None, typer.Option(help="Only those that `owner` or `run:ID` has deployed.")] = None,
+    created_by: MakerOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """List the web services of a workspace.
