@@ -52,7 +52,7 @@ def _home(home: Path) -> Finding:
         return Finding("home", Level.BROKEN, f"{home} is on a network file system ({kind})", remedy)
     if not os.access(place, os.W_OK):
         return Finding("home", Level.BROKEN, f"{home} cannot be written", "Set RUNYARD_HOME to a folder of yours.")
-    return Finding("home", Level.OK, f"{home} ({kind})")
+    return Finding("home", Level.OK, f"{home} ({kind})" if kind else str(home))
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -83,7 +83,7 @@ def _interpreters() -> Finding:
     named = ", ".join(".".join(map(str, version)) for version in sorted(found))
     if not {version[:2] for version in found} & {(3, 6), (3, 7)}:
         remedy = "TensorFlow 1.x and Chainer need Python 3.6 or 3.7, for example: pyenv install 3.7"
-        return Finding("Python", Level.LACKS, named, remedy)
+        return Finding("Python", Level.LACKS, f"{named}; no 3.6 or 3.7", remedy)
     return Finding("Python", Level.OK, named)
 
 
