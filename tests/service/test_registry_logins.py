@@ -138,7 +138,7 @@ def test_a_script_adds_a_login_and_replaces_none(client):
 
     refused = register("other", password="of-a-script")
     assert refused.status == 403
-    assert "may not write or delete a secret" in refused.json()["problem"]
+    assert "may not write or delete a secret" in refused.json["problem"]
     assert provisions(client, run_id)["registries"]["registry.example:5000"]["password"] == PASSWORD
     assert register("same").status == 200
     assert register("new", address="other.example").status == 200
