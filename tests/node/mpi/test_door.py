@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,17 @@ def test_who_has_the_secret_gets_what_it_asks_for_and_hears_how_it_ends(opened):
     agent = opened.agent("orted", "-mca", '"a b"')
     assert opened.exit_code_of(agent) == 7
     assert opened.asked == [["orted", "-mca", '"a b"']]
+
+
+def test_a_supervisor_that_somebody_has_stopped_is_waited_for(opened, monkeypatch):
+    monkeypatch.setattr(rsh_agent, "TIMEOUT_SECONDS", 0.1)
+    opened.starts, codes = ("sh", "-c", "exit 7"), []
+    agent = threading.Thread(target=lambda: codes.append(rsh_agent.ask(opened.door.address, SECRET, ["orted"])))
+    agent.start()
+    time.sleep(0.5)
+    opened.turn_until(lambda: codes)
+    agent.join()
+    assert codes == [7]
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.13"])

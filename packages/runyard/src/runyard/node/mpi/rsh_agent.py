@@ -56,7 +56,6 @@ def ask(address: str, secret: str, words: "list[str]") -> int:
         raise Refused(answer["error"])
     if not is_same(str(answer.get("proof")), proof(secret, "answers", nonces, [])):
         raise Refused("something else answers at its door")
-    connection.wait(os.getppid())
     last = connection.read()
     if "error" in last:
         raise Refused(last["error"])
@@ -111,7 +110,7 @@ class Connection:
         kind, _, place = address.partition(":")
         self._socket = _socket.socket(_socket.AF_UNIX if kind == "unix" else _socket.AF_INET, _socket.SOCK_STREAM)
         self._socket.settimeout(TIMEOUT_SECONDS)
-        self._unread = b""
+        self._unread, self._parent = b"", os.getppid()
         if kind == "unix":
             # A socket's address holds 107 bytes, and the folder may lie deeper than that.
             folder = os.open(os.path.dirname(place), os.O_RDONLY)
@@ -126,6 +125,7 @@ class Connection:
 
     def read(self) -> "dict[str, Any]":
         while b"\n" not in self._unread:
+            self._wait()
             piece = self._socket.recv(65536)
             if not piece:
                 raise Ended("its supervisor is gone")
@@ -133,10 +133,11 @@ class Connection:
         line, self._unread = self._unread.split(b"\n", 1)
         return parsed(line)
 
-    def wait(self, parent: int) -> None:
-        """Until there is something to read, or mpirun, which started this, has ended."""
-        while b"\n" not in self._unread and not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
-            if os.getppid() != parent:
+    def _wait(self) -> None:
+        """Until there is something to read, or mpirun, which started this, has ended. For as long as that takes: a
+        supervisor that is gone hangs up, and one that somebody has stopped goes on later."""
+        while not select.select([self._socket], [], [], LOOK_AT_PARENT_SECONDS)[0]:
+            if os.getppid() != self._parent:
                 raise Ended
 
 
