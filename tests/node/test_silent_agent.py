@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -66,6 +67,17 @@ def test_a_stopped_supervisor_is_not_lost(submit, service, home, engine):
         let_go(home)
         service.wait_for(lambda: not is_running(script))
         assert engine.observe([ticket])[ticket] == ALIVE
+    assert service.ended()["outcome"] == "completed"
+
+
+def test_a_script_that_ended_in_time_is_not_late_because_its_supervisor_was_stopped(submit, service, home):
+    submit(WAITS_FOR_FILE, max_seconds=4)
+    script = pid_from(service, "script")
+    time.sleep(1)  # its supervisor has nothing left to do but wait
+    with stopped(supervisor_pid(home)):
+        let_go(home)
+        service.wait_for(lambda: not is_running(script))
+        time.sleep(4)
     assert service.ended()["outcome"] == "completed"
 
 

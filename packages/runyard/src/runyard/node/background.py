@@ -96,6 +96,7 @@ class Background:
             if self.stop is not None and not ignore_cancel:
                 return
             if deadline is not None and now() >= deadline:
+                self.loop.wait(0)  # who was stopped meanwhile (SIGSTOP) has not seen what ended in time
                 return
             self._carry_on()
             if is_done():
