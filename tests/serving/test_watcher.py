@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 from runyard.lifecycle.endpoints import stop_web_services
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
@@ -59,3 +62,14 @@ def test_one_that_is_asked_to_leave_is_not_started_again(hosting: Hosting) -> No
     stop_web_services(hosting.home)
     eventually(lambda: not is_alive(watcher), "the end of its parent")
     assert not is_alive(hosting.gateway())
+
+
+def test_a_gateway_whose_starter_was_killed_goes_on(home: Path) -> None:
+    reads, told = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "runyard.serving.gateway", str(home), str(told)]
+    watcher = subprocess.Popen(command, pass_fds=[told])
+    os.close(told)
+    eventually((home / "gateway.json").exists, "the gateway's facts")
+    stop_web_services(home)
+    assert watcher.wait(30) == 0

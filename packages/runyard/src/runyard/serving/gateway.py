@@ -108,7 +108,8 @@ class Gateway:
         with contextlib.suppress(OSError):  # a full disk must not keep what needs no room from answering
             write_beside(self._home / GATEWAY_FACTS, facts)
         if self._ready_fd is not None:
-            os.write(self._ready_fd, b"1")
+            with contextlib.suppress(BrokenPipeError):  # who started it was killed; the next one finds it
+                os.write(self._ready_fd, b"1")
             os.close(self._ready_fd)
 
     async def _until_superfluous(self) -> None:
