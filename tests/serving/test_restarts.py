@@ -3,14 +3,17 @@
 import os
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 
 import runyard.serving.host as serving_host
+from runyard.errors import EngineSilent, Json
 from runyard.model.web_services import ObservedService, ServiceState
 from runyard.node.line_socket import ask_socket
 from runyard.serving.host import LocalServiceHost
 from runyard.serving.workers.memory import resident_bytes
+from tests.processes import stopped
 from tests.serving.hosting import Hosting, ask, eventually, is_alive
 from tests.serving.test_updates import answering, taking_a_while
 
@@ -180,3 +183,22 @@ def test_the_gateways_own_log_has_a_bound(hosting: Hosting) -> None:
     eventually(lambda: log.stat().st_size < 2 << 20, "a small log")
     assert log.read_bytes().startswith(b"a stranger's noise\n")
     assert b"the last line\n" in log.read_bytes()
+
+
+def test_whoever_waits_for_news_does_not_hear_that_the_gateway_is_stopped(
+    hosting: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = hosting.spec()
+    before = hosting.deploy(spec)
+
+    def ask_briefly(home: Path, name: str, request: Json, *, timeout_seconds: float) -> Json:
+        return ask_socket(home, name, request, timeout_seconds=0.1)
+
+    monkeypatch.setattr(serving_host, "ask_socket", ask_briefly)
+    monkeypatch.setattr(serving_host, "_START_SECONDS", 0.5)
+    with stopped(hosting.gateway()):
+        seen = hosting.host.wait(spec.id, before.version, 0.1)
+        assert seen is not None
+        assert seen.state is ServiceState.HEALTHY
+        with pytest.raises(EngineSilent):
+            hosting.host.revive()

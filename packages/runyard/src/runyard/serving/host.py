@@ -9,7 +9,7 @@ from typing import Any
 from runyard.blobs.disk import explained
 from runyard.core.record_json import from_json
 from runyard.environments.durable import locked_if_free
-from runyard.errors import EngineError, InvalidArgument, Json, NotFound, from_wire
+from runyard.errors import EngineError, EngineSilent, InvalidArgument, Json, NotFound, from_wire
 from runyard.model.web_services import ObservedService, ServiceSpec
 from runyard.node.detached import DetachedProcess, tries_within
 from runyard.node.line_socket import ask_socket
@@ -77,7 +77,10 @@ class LocalServiceHost:
         if not folder.exists():
             return folder.state()
         asked = {"op": "wait", "service": service_id, "version": version, "seconds": seconds}
-        told = self._ask(asked, seconds + _ANSWER_SECONDS)["observed"]
+        try:
+            told = self._ask(asked, seconds + _ANSWER_SECONDS)["observed"]
+        except EngineSilent:
+            told = None  # somebody has stopped it; whoever waits asks again
         return folder.state() if told is None else from_json(ObservedService, told, "observed")
 
     def read_log(self, service_id: str, offset: int, limit: int) -> tuple[bytes, int]:
@@ -143,7 +146,10 @@ class LocalServiceHost:
         raise self._silence(f"did not start within {_START_SECONDS:.0f} s")
 
     def _silence(self, what: str) -> EngineError:
-        return EngineError(f"The gateway of {self._home} {what}.", hint=f"See {self._home / 'gateway.log'}.")
+        """EngineSilent while it is there, by its lock."""
+        with locked_if_free(self._home / GATEWAY_LOCK) as is_gone:
+            error = EngineError if is_gone else EngineSilent
+        return error(f"The gateway of {self._home} {what}.", hint=f"See {self._home / 'gateway.log'}.")
 
     def _command(self, told: int) -> list[str]:
         return [sys.executable, "-m", "runyard.serving.gateway", str(self._home), str(told)]
