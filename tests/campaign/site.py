@@ -37,8 +37,9 @@ class Site:
         self.notes.mkdir(parents=True, exist_ok=True)
         os.environ["RUNYARD_HOME"] = str(self.home)
         if self.postgres:
-            os.environ["RUNYARD_DATABASE"] = self.postgres.address
+            os.environ["RUNYARD_DATABASE_URL"] = self.postgres.address
         self.serve()
+        assert (self.home / "runyard.db").exists() != bool(self.postgres), "the service has another database"
         workspace = Workspace.create("campaign", exist_ok=True, show_output=False)
         self._bring_data(workspace)
         self._deploy(workspace)
