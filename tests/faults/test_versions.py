@@ -13,7 +13,7 @@ from tests.conftest import end_home
 from tests.faults.yard import DEADLINE_SECONDS, ended, eventually, this_python
 
 REPOSITORY = Path(__file__).parents[2]
-BEFORE = "702101a"
+BEFORE = "1cfe35f"
 """The last commit before definitions, callers and kinds had types of their own."""
 pytestmark = pytest.mark.timeout(900)
 SCRIPT = """
