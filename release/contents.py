@@ -1,4 +1,4 @@
-"""What has to be in a wheel, and what must not be."""
+"""Files that must be in a wheel, and files that must not."""
 
 import zipfile
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ PACKAGES = (SDK, RUNYARD)
 
 
 def faults_of(package: Package, out: Path) -> Iterator[str]:
-    """What is wrong with the built files of a package, as sentences."""
+    """List what is wrong with the built files of a package, as sentences."""
     if not package.sdist(out).is_file():
         yield f"{package.sdist(out).name} was not built."
     wheel = package.wheel(out)

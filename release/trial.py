@@ -93,7 +93,7 @@ def home(folder: Path, environment: Path) -> Iterator[Home]:
 
 
 def call(*command: object, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> str:
-    """What a program printed, run without the variables of this checkout. A failure ends the release."""
+    """Run a program without the variables of this checkout and return its output. A failure ends the release."""
     variables = {name: value for name, value in os.environ.items() if name not in OF_THE_CHECKOUT}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=cwd, env={**variables, **(more or {})}, capture_output=True, text=True)

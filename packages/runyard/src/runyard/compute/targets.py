@@ -1,4 +1,4 @@
-"""What a compute target says of its kind, checked and read."""
+"""Checks and reads what a compute target says of its kind."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ class ComputeTargets:
         self._settings: dict[str, Any] = {}
 
     def read(self, given: ComputeDefinition) -> ReadTarget:
-        """Of one that is stored. Raises EngineError where its kind is missing, or cannot use what it says."""
+        """Read a stored target. Raises EngineError where its kind is missing, or cannot use what it says."""
         kind = self._kinds.get(given.engine or self.default)
         try:
             target, settings = read_body(kind.target, _own_fields(given)), self._settings_of(kind)

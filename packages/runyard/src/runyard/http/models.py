@@ -21,7 +21,7 @@ class Body(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Of a list that is wrong, the first wrong item is told: a million of them would be a gigabyte of errors."""
+        """Report the first wrong item of a list only: a million of them would be a gigabyte of errors."""
         schema = handler(source)
         _fail_fast(schema)
         return schema

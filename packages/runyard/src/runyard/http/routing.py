@@ -41,7 +41,7 @@ class Route:
     path: str
     endpoint: Endpoint
     action: Action | None
-    """What it is for: whoever may do that to nothing is refused at once. None where nobody is asked for."""
+    """Its action. Callers without any right to it are refused before the body is read; None: for probes."""
     answers: Any
     """A model, a Media, or None where nothing is answered but the status."""
     takes: Media | None

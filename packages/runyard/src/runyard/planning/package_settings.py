@@ -19,7 +19,7 @@ _CHANNEL = re.compile(r"[A-Za-z0-9][\w./-]{0,99}")
 
 
 def changed_settings(settings: PackageSettings, changes: PackageSettingsChange) -> PackageSettings:
-    """With what is given in place of what was. An address that comes as it was shown, with its password hidden, stays
+    """Replace what is given. An address that comes as it was shown, with its password hidden, stays
     as it is. InvalidArgument names the field and what would be right."""
     changed: dict[str, Any] = {name: getattr(PackageSettings(), name) for name in changes.reset}
     for setting in fields(PackageSettings):
@@ -131,4 +131,4 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "ca_bundle": _bundle,
     "conda_channels": _channels,
 }
-"""Of settings whose values can be wrong though their types are right."""
+"""Checks of settings whose values can be wrong though their types are right."""

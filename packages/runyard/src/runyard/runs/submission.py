@@ -35,7 +35,7 @@ class Submission:
     run_id: str
     definition: RunDefinition = EMPTY
     sweep: SweepSpec | None = None
-    """What the definition asks for where it is that of a sweep."""
+    """The sweep that the definition asks for; None for other runs."""
     snapshot: Sequence[FileEntry] | None = None
     type: str = "azureml.scriptrun"
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Submissions:
         return snapshot, warnings
 
     def _check_data(self, who: Principal, workspace: str, asked: Submission) -> None:
-        """What is not there, or not the caller's to use, is refused before anything waits for it."""
+        """Refuse what is not there, or not the caller's to use, before anything waits for it."""
         items = planned_data(self._assets, workspace, asked.run_id, asked.definition)
         if asked.definition.data:
             self._access.workspace(who, Action.READ_DATASET, workspace)

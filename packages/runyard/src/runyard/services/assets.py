@@ -48,7 +48,7 @@ class KindRules(Protocol[D]):
     """Held while one is made or deleted, so that what is checked before still holds then."""
 
     def is_news(self, latest: Asset, new: D) -> bool:
-        """Whether it makes a new version, rather than being the latest one said again."""
+        """Tell whether it makes a new version; False where it equals the latest one."""
 
     def checked(self, who: Principal, workspace: str, name: str, new: D) -> D:
         """A new asset as it will be stored. What it names is looked up as the caller sees it."""

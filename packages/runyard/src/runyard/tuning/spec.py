@@ -32,7 +32,7 @@ _KEYS = (
 
 
 def sweep_in(definition: RunDefinition) -> SweepSpec | None:
-    """What the sweep asks for that a definition is of; None for any other run. Raises InvalidArgument."""
+    """Parse the sweep of a run definition; None for other runs. Raises InvalidArgument."""
     raw = definition.runyard.sweep
     return None if raw is None else checked_sweep(raw)
 

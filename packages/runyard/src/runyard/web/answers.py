@@ -8,7 +8,7 @@ from httpcore import Response
 
 _CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
-"""What files and databases can count to; a server that tells more tells nothing."""
+"""Digits that files and databases can count to; a longer length counts as not given."""
 _OWN_ENCODINGS = (".gz", ".tgz", ".z", ".svgz", ".bz2", ".br", ".zst", ".xz")
 
 

@@ -121,7 +121,7 @@ class ImageDefinition:
         return properties_in(self.raw)
 
     def with_fields(self, **fields: JsonValue) -> "ImageDefinition":
-        """With these fields in place of its own."""
+        """Return a copy with these fields replaced."""
         return ImageDefinition({**self.raw, **fields})
 
 
@@ -148,7 +148,7 @@ class DatastoreDefinition:
 
 
 NewAsset: TypeAlias = ModelDefinition | ImageDefinition | EnvironmentDefinition | ComputeDefinition
-"""What is registered by its name and definition. Datasets and datastores are made in ways of their own."""
+"""Assets that are registered by name and definition. Datasets and datastores have routes of their own."""
 AnyAsset: TypeAlias = NewAsset | DatasetDefinition | StoredDatastore
 _BY_KIND: Mapping[AssetKind, type[AnyAsset]] = {
     one.kind: one
@@ -170,7 +170,7 @@ _PARSED: Mapping[AssetKind, Callable[[JsonObject], NewAsset]] = {
 
 
 def asset_kind(word: str) -> AssetKind:
-    """Of the assets that clients work with. Raises NotFound."""
+    """Find the kind by its word on the wire. Raises NotFound."""
     for known in _BY_KIND:
         if known.value == word:
             return known

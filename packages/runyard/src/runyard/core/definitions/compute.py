@@ -12,7 +12,7 @@ from runyard.model.nodes import DEFAULT_IDLE_SECONDS
 PLACE_FIELDS = frozenset({"engine", "address", "settings", "resources"})
 """They say which machines the service talks to and what it takes of them: for its owner alone."""
 _RESOURCES: Mapping[str, int] = {"cpu": 10_000, "gpu": 1_000, "memory_gb": 1_000_000}
-"""What a node may be asked to have, at most."""
+"""The largest amounts that may be asked of a node."""
 _MOST_NODES = 10_000
 _MOST_IDLE_SECONDS = 10**9
 
@@ -52,7 +52,7 @@ class ComputeDefinition:
 
     @read_once
     def settings(self) -> Mapping[str, JsonValue]:
-        """What its compute kind takes beside the address."""
+        """Settings of its compute kind, without the address."""
         settings = self.raw.get("settings")
         if settings is not None and not isinstance(settings, Mapping):
             raise InvalidArgument(f"settings must be an object, got {shown(settings)}.")
@@ -60,7 +60,7 @@ class ComputeDefinition:
 
     @read_once
     def resources(self) -> Mapping[str, float]:
-        """What a node has at least: `cpu`, `gpu` and `memory_gb`, those that were given."""
+        """The least that a node has: `cpu`, `gpu` and `memory_gb`, those that were given."""
         given = self.raw.get("resources")
         if given is None:
             return {}
@@ -100,7 +100,7 @@ class ComputeDefinition:
 
     @property
     def own_place(self) -> tuple[JsonValue, ...]:
-        """What it says itself of where it is; empty where that is left to the operator's settings."""
+        """Its own address and settings; empty where they are left to the operator's settings."""
         own = self.raw.get("address"), self.raw.get("settings")
         return own if any(own) else ()
 
@@ -112,7 +112,7 @@ class ComputeDefinition:
         return all(self.raw.get(name) == other.raw.get(name) for name in PLACE_FIELDS)
 
     def stored(self, place: JsonObject) -> "ComputeDefinition":
-        """As it is stored: with defaults filled in, and with `engine`, `address` and `settings` as in `place`."""
+        """Fill in defaults for storing, with `engine`, `address` and `settings` as in `place`."""
         rest = {name: value for name, value in self.raw.items() if name not in PLACE_FIELDS}
         return ComputeDefinition(
             {

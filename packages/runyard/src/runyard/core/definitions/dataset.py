@@ -13,7 +13,7 @@ from runyard.model.names import check_asset_name, check_relative_path, check_tex
 MOST_SOURCES = 20_000
 LONGEST_ADDRESS = 8192
 _DEFINITION = ("type", "sources", "steps", "format")
-"""What makes a version another one; the rest may be changed in place."""
+"""Fields that make another version; the rest may be changed in place."""
 _KNOWN = (*_DEFINITION, "description", "properties")
 _PIN = "pin"
 
@@ -40,7 +40,7 @@ class DatasetDefinition:
 
     @classmethod
     def parse(cls, raw: JsonObject) -> "DatasetDefinition":
-        """With every field in its right form; unknown ones are refused. InvalidArgument names the source that is wrong.
+        """Check every field; unknown ones are refused. InvalidArgument names the source that is wrong.
 
         Steps of a file dataset are tried out by whoever applies them.
         """
@@ -78,7 +78,7 @@ class DatasetDefinition:
 
     @property
     def is_of_files(self) -> bool:
-        """Whether it is a file dataset, not a table."""
+        """True for a file dataset, False for a table."""
         return self.raw.get("type") == "file"
 
     @read_once
@@ -98,7 +98,7 @@ class DatasetDefinition:
 
     @property
     def pin(self) -> JsonObject | None:
-        """What was there when its version was made; None where nobody looked."""
+        """The files that were there when its version was made; None where nobody looked."""
         pin = self.raw.get(_PIN)
         return pin if isinstance(pin, Mapping) and pin else None
 
@@ -116,7 +116,7 @@ class DatasetDefinition:
         return DatasetDefinition({**self.raw, "description": description}) if description else self
 
     def means_the_same(self, other: "DatasetDefinition") -> bool:
-        """Whether both are made of the same sources in the same way, whatever else is said of them."""
+        """True if both are made of the same sources in the same way; descriptions and properties do not count."""
         return all((self.raw.get(name) or None) == (other.raw.get(name) or None) for name in _DEFINITION)
 
 

@@ -79,7 +79,7 @@ class EnvironmentDefinition:
         return bool(self.raw)
 
     def with_fields(self, **fields: JsonValue) -> "EnvironmentDefinition":
-        """With these fields in place of its own."""
+        """Return a copy with these fields replaced."""
         return EnvironmentDefinition({**self.raw, **fields})
 
     def called(self, name: str, version: str) -> "EnvironmentDefinition":

@@ -1,4 +1,4 @@
-"""What a sweep asks for, checked. `runyard.tuning.spec` makes it of `runyard.sweep` in a run definition."""
+"""The checked definition of a sweep. `runyard.tuning.spec` makes it of `runyard.sweep` in a run definition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from runyard.model.sweeps import Goal
 
 @dataclass(frozen=True)
 class Expression:
-    """What one argument is drawn from: `kind` as in SDK v1 ("choice", "loguniform" ...), `arguments` in its order."""
+    """The distribution of one argument: `kind` as in SDK v1 ("choice", "loguniform" ...), `arguments` in its order."""
 
     kind: str
     arguments: tuple[Any, ...]
@@ -41,7 +41,7 @@ class SweepSpec:
     max_duration_minutes: int
     seed: int | None = None
     rule: str | None = None
-    """How RandomParameterSampling draws: "random" or "sobol"."""
+    """The rule of RandomParameterSampling: "random" or "sobol"."""
     policy: str = "Default"
     policy_properties: PolicyProperties = PolicyProperties()
     resume_from: tuple[RunId, ...] = ()

@@ -44,7 +44,7 @@ class Places:
         return self.site_of(run).name == self._sites.home().name
 
     def check(self, cluster: Asset, definition: RunDefinition) -> None:
-        """As `NodePool.check`."""
+        """See `NodePool.check`."""
         with self._pool_of(cluster) as pool:
             pool.check(cluster, definition)
 

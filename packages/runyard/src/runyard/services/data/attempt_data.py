@@ -57,8 +57,8 @@ class AttemptData:
         return self._reachable(run.workspace, found, named, rules, is_apart)
 
     def of_dataset(self, who: Principal, workspace: str, dataset_id: str, *, is_apart: bool) -> DataForAttempt:
-        """As of an attempt with this dataset as its one input: the stores that its files lie on, and no others. Files
-        in the operator's own bucket are read through the service, unless the caller may read every credential."""
+        """Access to one dataset: the stores that its files lie on, and no others. Files in the operator's own bucket
+        are read through the service, unless the caller may read every credential."""
         self._access.workspace(who, Action.OPEN_DATASET, workspace)
         dataset = self._lineage.looked_up(who, self._datasets.get(who, workspace, dataset_id))
         rules = self._network.for_request({})

@@ -40,7 +40,7 @@ class OpenStores:
         return _WEB_ACCESS if name == WEB else self._access(self._asset(workspace, name))
 
     def has_operators_secrets(self, workspace: str, name: str) -> bool:
-        """Whether it is one of the workspace's own, in a bucket that the operator's credentials open."""
+        """Tell whether it is one of the workspace's own, in a bucket that the operator's credentials open."""
         if name == WEB or not self._own.secrets:
             return False
         return bool(self._asset(workspace, name).body.get("kind", WORKSPACE_KIND) == WORKSPACE_KIND)

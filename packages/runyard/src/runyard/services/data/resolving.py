@@ -37,8 +37,8 @@ class Resolver:
     def resolve(
         self, workspace: str, dataset: DatasetDefinition, rules: NetworkRules, most: int | None = None
     ) -> Resolved:
-        """Of a checked definition. NotFound, naming the source, where there is nothing; the store's own error where it
-        cannot be asked. With `most`, no more than so many files of each source are looked at, unless steps choose."""
+        """Resolve a checked definition. NotFound names a source with nothing there; the store's own error comes where
+        it cannot be asked. With `most`, only so many files of each source are looked at, unless steps choose."""
         steps = file_steps(dataset)
         sources, most = dataset.sources, None if dataset.steps else most
         if all(source.url for source in sources):

@@ -79,7 +79,7 @@ class Packages:
         return self._work.get(workspace, package_id)
 
     def folder(self, who: Principal, workspace: str, package_id: str) -> StoredFolder:
-        """What was made. Raises Conflict for one that is not made, or could not be."""
+        """Return what was made. Raises Conflict while it is not made, or when that failed."""
         found = self.get(who, workspace, package_id)
         if found.asset.body["error"]:
             raise Conflict(f"The package failed: {found.asset.body['error']['problem']}", hint="Make it again.")

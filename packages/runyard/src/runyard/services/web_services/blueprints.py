@@ -121,7 +121,7 @@ class Blueprints:
         return Draft(body, {name: checked[name] for name in SECRETS & checked.keys()})
 
     def checked_image(self, who: Principal, workspace: str, image: ImageDefinition) -> ImageDefinition:
-        """With models and inference checked and kept as a deployment's are."""
+        """Check and keep models and inference as a deployment does."""
         kept = self.draft(who, workspace, image.deployment).body
         return image.with_fields(models=kept["models"], inference=kept["inference"])
 

@@ -216,7 +216,7 @@ class WebServices:
         return [version for version in found if version is not None]
 
     def check_port(self, who: Principal, port: int | None, itself: Asset | None) -> None:
-        """Of two that ask for one port the second is refused at once; the first is named to who may read it."""
+        """Refuse the second of two that ask for one port; the first is named to callers who may read it."""
         if port is None:
             return
         for workspace in self._assets.list_workspaces():

@@ -64,7 +64,7 @@ class SweepListing:
         self._trials, self._access = trials, access
 
     def has(self, who: Principal, run_id: RunId) -> bool:
-        """Whether that run is a sweep."""
+        """Tell whether that run is a sweep."""
         return is_sweep(self._access.run(who, Action.READ_RUN, run_id))
 
     def summary(self, who: Principal, run_id: RunId) -> SweepSummary:
