@@ -11,6 +11,7 @@ from runyard.model.assets import AssetKind
 from runyard.services.model_work.recorded_work import RecordedWork
 from runyard.services.workspaces import NewWorkspace, Workspaces
 from runyard.stores.sql import Stores, open_stores
+from runyard.testing.records import a_run
 from tests.access import access_to
 
 SECONDS = 120.0
@@ -105,6 +106,7 @@ def test_what_was_never_begun_is_not_found(stores: Stores) -> None:
 def test_a_run_replaces_what_it_has_made_itself_and_nothing_else(stores: Stores) -> None:
     work = begun(stores)
     run = Principal(Role.RUN, run_id="r", workspace="space")  # type: ignore[arg-type]
+    stores.runs.create(a_run("r", workspace="space"))
     for who, name in ((OWNER, "owners"), (run, "runs")):
         first = work.begin(who, "space", name, {}, lambda say: {})
         assert first.asset.created_by == who.name
