@@ -15,7 +15,7 @@ from runyard_sdk.client import Client
 from runyard_sdk.discovery import Service
 from tests.client.scripted_service import Reply, ScriptedService, refusal, refusal_of
 
-RETRIED = {"too_slow", "standing_by"}
+RETRIED = {"too_slow", "standing_by", "database_away"}
 ONLY_OF_THE_SDK = {"unavailable"}
 WAITED_FOR_BY_NODES = {
     "internal",

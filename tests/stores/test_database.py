@@ -1,6 +1,8 @@
+import socket
+
 import pytest
 
-from runyard.errors import InvalidArgument, StorageFull
+from runyard.errors import DatabaseAway, InvalidArgument, StorageFull
 from runyard.model.runs import RunId
 from runyard.stores.database import open_database
 from runyard.stores.sql import open_stores
@@ -13,6 +15,16 @@ def test_an_address_that_is_no_database_of_ours_is_refused(url):
     with pytest.raises(InvalidArgument, match="sqlite:////absolute") as refused:
         open_database(url)
     assert "secret" not in str(refused.value)
+
+
+def test_a_database_server_that_is_down_is_worth_another_try():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    database = open_database(f"postgresql+psycopg://somebody@127.0.0.1:{port}/runyard")
+    for connected in (database.read, database.write):
+        with pytest.raises(DatabaseAway, match="takes no connections"), connected():
+            pass
+    database.close()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

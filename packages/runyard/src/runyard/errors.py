@@ -18,6 +18,7 @@ RunyardError                internal           500
 ├── StorageFull             storage_full       507
 ├── SchemaTooNew            schema_too_new     500
 ├── StandingBy *            standing_by        503
+├── DatabaseAway *          database_away      503
 ├── EnvironmentFailed       environment_failed 422
 ├── BlobDamaged             blob_damaged       422
 ├── DataFailed              data_failed        422
@@ -117,6 +118,12 @@ class StandingBy(RunyardError):
     """Another service holds the database's lease, so this one writes nothing."""
 
     code, status, is_retried = "standing_by", 503, True
+
+
+class DatabaseAway(RunyardError):
+    """The database server takes no connections now: it is down, or starts."""
+
+    code, status, is_retried = "database_away", 503, True
 
 
 class EnvironmentFailed(RunyardError):

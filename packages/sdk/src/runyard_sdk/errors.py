@@ -89,6 +89,12 @@ class StandingBy(RunyardError):
     code, status, is_retried = "standing_by", 503, True
 
 
+class DatabaseAway(RunyardError):
+    """The database server of the service takes no connections now: it is down, or starts."""
+
+    code, status, is_retried = "database_away", 503, True
+
+
 class EnvironmentFailed(RunyardError):
     code, status = "environment_failed", 422
 

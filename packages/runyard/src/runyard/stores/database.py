@@ -15,13 +15,14 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from runyard.errors import InvalidArgument, RunyardError, StandingBy, StorageFull
+from runyard.errors import DatabaseAway, InvalidArgument, RunyardError, StandingBy, StorageFull
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 _BUSY_SECONDS = 30
 _EPOCH = "SELECT epoch FROM service_lease WHERE key = 1"
+_AWAY = ("connection failed", "Connection refused", "is starting up", "is shutting down")
 _POOL: dict[str, Any] = {"pool_size": 20, "max_overflow": 40}
 
 
@@ -204,6 +205,10 @@ def _explained(error: OperationalError) -> RunyardError:
         return StorageFull(
             f"The database could not be written: {reason}.",
             hint="Free disk space and try again; nothing stored is lost.",
+        )
+    if error.statement is None and any(words in reason for words in _AWAY):  # at the connect: nothing was asked yet
+        return DatabaseAway(
+            f"The database takes no connections: {reason.strip()}.", hint="Start the database server, or wait for it."
         )
     return RunyardError(
         f"The database failed: {reason}.", hint="See the service's log; `runyard doctor` checks the disk."
