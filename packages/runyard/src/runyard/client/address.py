@@ -1,4 +1,4 @@
-"""Where a service is, and which certificates prove that it is the one."""
+"""The address of a service, and the certificates that prove it."""
 
 import http.client
 import json

@@ -43,7 +43,7 @@ class Connection:
         return self._response
 
     def is_usable(self) -> bool:
-        """Whether a request can be sent on it: an idle one with something to read was closed by the service."""
+        """Tell whether a request can be sent on it: an idle one with something to read was closed by the service."""
         if self._http.sock is None or self._process != os.getpid():
             return False
         if self._poll is None:

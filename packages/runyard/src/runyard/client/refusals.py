@@ -1,4 +1,4 @@
-"""What a failed request raises: the service's own error, or ServiceAway where another try may succeed."""
+"""Errors of a failed request: the service's own, or ServiceAway where another try may succeed."""
 
 import json
 import ssl

@@ -1,4 +1,4 @@
-"""What a kind of compute is. One is plugged in by an entry point of the group `runyard.compute`."""
+"""The interface of a compute kind, plugged in by an entry point of the group `runyard.compute`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class SiteNeeds:
-    """What the service gives a site that is made."""
+    """Facts of the service that a new site gets."""
 
     home: Path
     """The service's home. A kind keeps its files in a folder below it that has the kind's name."""
     nodes: NodeStore
     clock: Clock
     url: str
-    """Where this machine reaches the service."""
+    """The service's address for this machine."""
     node_url: str
-    """Where other machines reach it."""
+    """The service's address for other machines."""
     node_ca: str
     """Certificates in PEM form that nodes on other machines shall trust beside their system's."""
     sizes: Mapping[str, NodeResources]
-    """What a node of each vm_size has."""
+    """Resources of a node by vm_size."""
     on_change: Callable[[], None]
     """To be called, from any thread, when something may have come that runs wait for."""
 
 
 @dataclass(frozen=True)
 class SiteParts:
-    """What a kind makes for one cluster; see `Site` for the fields."""
+    """The site of one cluster, made by its kind; see `Site` for the fields."""
 
     engine: Engine
     pool: NodePool
@@ -52,7 +52,7 @@ class ComputeKind(Generic[T, S]):
     which check their values in `__post_init__` by raising InvalidArgument."""
 
     name: str
-    """Of its entry point, and in `engine` of compute targets."""
+    """The name of its entry point, and in `engine` of compute targets."""
     title: str
     """For people: "Slurm"."""
     target: type[T]
