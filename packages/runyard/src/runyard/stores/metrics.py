@@ -1,4 +1,5 @@
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 
 from sqlalchemy import Connection, select, update
@@ -11,6 +12,7 @@ from runyard.stores.database import Database
 from runyard.stores.keys import index_key
 from runyard.stores.metric_rows import CHUNK, add_points, packed_batches
 from runyard.stores.packing import Chunk, unpack_ranks, unpack_steps, unpack_times, unpack_values
+from runyard.stores.recent_runs import RecentRuns
 from runyard.stores.run_rows import run_key, run_not_found
 from runyard.stores.schema import journals, metric_chunks, metrics, runs
 
@@ -18,8 +20,8 @@ _IDS_AT_ONCE = 500
 
 
 class SqlMetricStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, recent: RecentRuns | None = None) -> None:
+        self._database, self._recent = database, recent or RecentRuns()
 
     def append(
         self,
@@ -33,12 +35,13 @@ class SqlMetricStore:
         most_names: int | None = None,
     ) -> int:
         packed = packed_batches(batches, rank)
-        with self._database.write() as connection:
+        with ExitStack() as writes, self._database.write() as connection:
             run = _locked_run(connection, run_id)
             if not self._advance(connection, run.sequence, journal, start, end):
                 return 0
             left_out = add_points(self._database, connection, run, packed, most_names) if packed else 0
             if dropped + left_out:
+                writes.enter_context(self._recent.writing(run_id))
                 counted = {"dropped_points": runs.c.dropped_points + dropped + left_out}
                 connection.execute(update(runs).where(runs.c.sequence == run.sequence).values(counted))
             return left_out

@@ -22,6 +22,7 @@ from runyard.stores.metrics import SqlMetricStore
 from runyard.stores.migration import migrate
 from runyard.stores.nodes import SqlNodeStore
 from runyard.stores.parts import SqlPartStore
+from runyard.stores.recent_runs import RecentRuns
 from runyard.stores.run_transfer import SqlRunTransfer
 from runyard.stores.runs import SqlRunStore
 from runyard.stores.trials import SqlTrialStore
@@ -60,10 +61,11 @@ def open_stores(
     except BaseException:
         database.close()
         raise
+    recent = RecentRuns()
     return Stores(
         database,
-        SqlRunStore(database),
-        SqlMetricStore(database),
+        SqlRunStore(database, recent),
+        SqlMetricStore(database, recent),
         SqlFileStore(database),
         SqlAssetStore(database),
         SqlNodeStore(database),
