@@ -4,8 +4,13 @@ import numpy
 import pytest
 
 from runyard_sdk.scoring.answers import Refused, answer_json
-from runyard_sdk.scoring.scorers.batching import LARGEST_TOGETHER, RowsTogether, answer_in_groups
-from runyard_sdk.scoring.scorers.row_proof import GROUPS_BETWEEN_LOOKS, GROUPS_OF_THE_PROOF
+from runyard_sdk.scoring.scorers.batches import (
+    GROUPS_BETWEEN_CHECKS,
+    GROUPS_OF_THE_PROOF,
+    LARGEST_TOGETHER,
+    RowsTogether,
+    answer_in_groups,
+)
 
 
 class Request:
@@ -127,7 +132,7 @@ def test_a_disagreement_that_comes_late_is_found_and_is_final(capsys):
     together = RowsTogether(model)
     small, large = [numpy.array([[1, 2]])], [numpy.array([[1, 100]])]
     _prove(together, small, [numpy.array([[3, 4]])])
-    for _ in range(GROUPS_BETWEEN_LOOKS - 1):
+    for _ in range(GROUPS_BETWEEN_CHECKS - 1):
         _outputs(together, small, small)
     assert capsys.readouterr().err == ""
     assert _outputs(together, small, large) == [[[1, 2]], [[2, 200]]]
@@ -143,9 +148,9 @@ def test_a_proved_model_is_looked_at_again_now_and_then_at_little_cost():
     jobs = [_job([at, at + 1]) for at in range(64)]
     _prove(together, *jobs)
     model.rows.clear()
-    for _ in range(GROUPS_BETWEEN_LOOKS):
+    for _ in range(GROUPS_BETWEEN_CHECKS):
         _outputs(together, *jobs)
-    assert sorted(model.rows) == [1] * 4 + [64] * GROUPS_BETWEEN_LOOKS
+    assert sorted(model.rows) == [1] * 4 + [64] * GROUPS_BETWEEN_CHECKS
 
 
 @pytest.mark.parametrize(("share", "is_joined"), [(1e-7, True), (1e-4, False)])

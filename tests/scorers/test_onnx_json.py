@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 from runyard_sdk.scoring.answers import Refused
-from runyard_sdk.scoring.scorers import onnx_json
+from runyard_sdk.scoring.scorers import onnx
 
 
 def _raw(values, dtype):
@@ -25,7 +25,7 @@ def _raw(values, dtype):
     ],
 )
 def test_a_tensor_is_read_by_its_own_type_and_shape(tensor, expected):
-    (array,) = onnx_json.read_inputs({"x": tensor}, ["x"])
+    (array,) = onnx.read_inputs({"x": tensor}, ["x"])
     assert array.dtype == expected.dtype
     assert array.shape == expected.shape
     assert (array == expected).all()
@@ -33,9 +33,9 @@ def test_a_tensor_is_read_by_its_own_type_and_shape(tensor, expected):
 
 def test_texts_are_bytes_in_base64():
     text = base64.b64encode("ä".encode()).decode()
-    (array,) = onnx_json.read_inputs({"x": {"dims": [1], "dataType": 8, "stringData": [text]}}, ["x"])
+    (array,) = onnx.read_inputs({"x": {"dims": [1], "dataType": 8, "stringData": [text]}}, ["x"])
     assert array.tolist() == ["ä"]
-    _, _, body = onnx_json.write_outputs({"y": array})
+    _, _, body = onnx.write_outputs({"y": array})
     assert json.loads(body) == {"outputs": {"y": {"dims": ["1"], "dataType": 8, "stringData": [text]}}}
 
 
@@ -55,13 +55,13 @@ def test_texts_are_bytes_in_base64():
 )
 def test_a_tensor_that_does_not_fit_itself_is_refused_with_the_reason(tensor, words):
     with pytest.raises(Refused) as refusal:
-        onnx_json.read_inputs({"x": tensor}, ["x"])
+        onnx.read_inputs({"x": tensor}, ["x"])
     assert refusal.value.status == 400
     assert words in refusal.value.message
 
 
 def test_a_tensor_goes_out_as_it_would_come_in():
     sent = numpy.array([[1.5, float("nan")]], "float32")
-    _, _, body = onnx_json.write_outputs({"y": sent})
-    (again,) = onnx_json.read_inputs(json.loads(body)["outputs"], ["y"])
+    _, _, body = onnx.write_outputs({"y": sent})
+    (again,) = onnx.read_inputs(json.loads(body)["outputs"], ["y"])
     numpy.testing.assert_array_equal(again, sent)

@@ -5,7 +5,7 @@ import pytest
 JUDGED = """
 import json
 import numpy
-from runyard_sdk.scoring.scorers.sklearn_contract import is_row_by_row
+from runyard_sdk.scoring.scorers.scikit_learn import is_row_by_row
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import NMF
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, VotingClassifier

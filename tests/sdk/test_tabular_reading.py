@@ -9,10 +9,8 @@ import pandas
 import pytest
 
 from azureml.data import DataType
-from azureml.data._tables.delimited import DelimitedReader
-from azureml.data._tables.json_lines import JsonLinesReader
-from azureml.data._tables.parquet import ParquetReader
-from azureml.data._tables.problems import Problems
+from azureml.data._tables.formats import DelimitedReader, JsonLinesReader, ParquetReader
+from azureml.data._tables.reader import Problems
 from azureml.data._tabular_format import delimited_format, json_lines_format, parquet_format
 from azureml.data.dataset_error_handling import DatasetExecutionError
 from azureml.data.dataset_factory import PromoteHeadersBehavior

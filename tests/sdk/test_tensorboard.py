@@ -15,7 +15,7 @@ from azureml.core import Experiment
 from azureml.exceptions import UserErrorException
 from azureml.tensorboard import Tensorboard
 from azureml.tensorboard.export import export_to_tensorboard
-from azureml.tensorboard.tensorboard import _bring_to
+from azureml.tensorboard.tensorboard import _update_file
 from tests.sdk.yard import submit
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 120
 TRAINING = """
 import sys
 from azureml.core import Run
-from azureml.tensorboard._event_file import EventFile
-with EventFile("logs") as events:
+from azureml.tensorboard.export import _EventFile
+with _EventFile("logs") as events:
     events.scalar("loss", 0.5, 0)
     events.flush()
     Run.get_context().flush()
@@ -123,8 +123,8 @@ def test_a_board_of_nothing_is_refused() -> None:
 def test_a_log_that_grows_stays_the_file_that_tensorboard_has_open(tmp_path: Path) -> None:
     """TensorBoard's data server keeps event logs open, and reads what is appended."""
     target = tmp_path / "events.out.tfevents.1"
-    _bring_to(str(target), lambda place: Path(place).write_bytes(b"first "))
+    _update_file(str(target), lambda place: Path(place).write_bytes(b"first "))
     with target.open("rb") as opened:
         assert opened.read() == b"first "
-        _bring_to(str(target), lambda place: Path(place).write_bytes(b"first second "))
+        _update_file(str(target), lambda place: Path(place).write_bytes(b"first second "))
         assert opened.read() == b"second "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from azureml.widgets import _charts, _notebook, _sweeps, _terminal
+from azureml.widgets import _notebook, run_details
 
 EVIL = "<script>alert(1)</script>\"'&\x1b[2J"
 
@@ -68,7 +68,7 @@ def test_every_value_of_a_user_is_escaped() -> None:
 
 def test_a_terminal_gets_one_line_for_each_child(capsys: pytest.CaptureFixture[str]) -> None:
     stopped = trial(1, 0.2, why="Bandit policy at interval 3: too low.", status="Canceled")
-    _terminal._print_sweep(view(trial(0, 0.5), stopped, trial_count=9_002))
+    run_details._print_sweep(view(trial(0, 0.5), stopped, trial_count=9_002))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Best so far: 0.5 by HD_1_0: lr = 0.1, layers = [16, 0]"
     assert lines[2].split() == ["child", "status", "accuracy", "logged", "lr", "layers", "why"]
@@ -77,12 +77,12 @@ def test_a_terminal_gets_one_line_for_each_child(capsys: pytest.CaptureFixture[s
 
 
 def test_a_long_value_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    _terminal._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"note": "x" * 3_000, "many": [1] * 999}))))
+    run_details._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"note": "x" * 3_000, "many": [1] * 999}))))
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
 
 
 def test_control_characters_of_a_value_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    _terminal._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"name": EVIL + "\nforged"}))))
+    run_details._print_sweep(view(trial(0, 0.5, hyperparameters=json.dumps({"name": EVIL + "\nforged"}))))
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
     assert "forged" not in [line.strip() for line in printed.splitlines()]
@@ -91,27 +91,28 @@ def test_control_characters_of_a_value_do_not_reach_the_terminal(capsys: pytest.
 def test_a_sweep_without_children_is_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
     empty = view(counts={"sampled": 0})
     assert "<td>none yet</td>" in _notebook.table(data(empty))
-    _terminal._print_sweep(empty)
+    run_details._print_sweep(empty)
     assert capsys.readouterr().out.splitlines() == ["Best so far: none yet", "Children: none yet"]
 
 
 def test_what_children_logged_instead_of_the_primary_metric_is_named() -> None:
-    assert _sweeps.best_in_words(view(logged={"loss": 4})) == "none yet, they logged loss"
+    assert run_details.best_text(view(logged={"loss": 4})) == "none yet, they logged loss"
 
 
 def test_widget_data_holds_the_lines_of_the_children_that_have_one() -> None:
     seen = view(trial(0, 0.5), trial(1, 0.4, numbers=[]))
-    assert _sweeps.run_metrics(seen) == [{"name": "accuracy", "run_id": "HD_1_0", "values": [0.1, None, 0.5]}]
-    assert [child["run_id"] for child in _sweeps.child_runs(seen)] == ["HD_1_0", "HD_1_1"]
+    metric = {"name": "accuracy", "run_id": "HD_1_0", "values": [0.1, None, 0.5]}
+    assert run_details._sweep_run_metrics(seen) == [metric]
+    assert [child["run_id"] for child in run_details._sweep_child_runs(seen)] == ["HD_1_0", "HD_1_1"]
 
 
 @pytest.mark.parametrize("series", [[[1e308, -1e308, None, 5.0]], [[1.0], [2.0]], [[3.0, 3.0, 3.0]]])
 def test_drawings_hold_finite_numbers_alone(series: list[list[float | None]]) -> None:
-    drawn = _charts.lines(series)
+    drawn = _notebook.line_chart(series)
     assert re.findall(r'(?:points|cx)="([^"]*)"', drawn)
     assert "nan" not in drawn
     assert "inf" not in drawn
 
 
 def test_a_gap_stands_for_what_is_no_number() -> None:
-    assert _charts.lines([[1.0, 2.0, None, 3.0, 4.0]]).count("<polyline") == 2
+    assert _notebook.line_chart([[1.0, 2.0, None, 3.0, 4.0]]).count("<polyline") == 2

@@ -12,7 +12,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from azureml._yaml import YamlError, dumps, library, reading
+from azureml import _yaml
+from azureml._yaml import YamlError, dumps, parser
 from azureml._yaml.values import Builder, checked_text
 
 TEXTS = runpy.run_path(str(Path(__file__).parents[2] / "packages" / "sdk" / "tests" / "conda_texts.py"))["TEXTS"]
@@ -59,13 +60,13 @@ VALUES = st.recursive(
 
 def by_our_reader(text: str) -> Any:
     builder = Builder()
-    reading.read(checked_text(text), builder)
+    parser.read(checked_text(text), builder)
     return builder.value
 
 
 def by_pyyaml(text: str) -> Any:
     builder = Builder()
-    library.read(yaml, checked_text(text), builder)
+    _yaml._read_with_library(yaml, checked_text(text), builder)
     return builder.value
 
 
@@ -123,7 +124,7 @@ def test_the_sdk_loads_pyyaml_only_to_read_a_file(tmp_path: Path) -> None:
         "import sys; from azureml.core import *; from azureml.core.conda_dependencies import CondaDependencies\n"
         "CondaDependencies.create(pip_packages=['numpy']).save(sys.argv[1] + '.saved')\n"
         "assert 'yaml' not in sys.modules\n"
-        "CondaDependencies(sys.argv[1]); print('yaml' in sys.modules, 'azureml._yaml.reading' in sys.modules)"
+        "CondaDependencies(sys.argv[1]); print('yaml' in sys.modules, 'azureml._yaml.parser' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True False\n", "")

@@ -3,7 +3,7 @@ import subprocess
 import tempfile
 import unittest
 
-from runyard_sdk.gitfacts import git_properties
+from runyard_sdk.submitter import git_properties
 
 
 def git(folder, *arguments):

@@ -3,7 +3,7 @@ import sys
 import tempfile
 import unittest
 
-from azureml.core._client_facts import client_facts
+from azureml.core.model import _client_facts
 
 
 class WhatAModelWasMadeWith(unittest.TestCase):
@@ -21,7 +21,7 @@ class WhatAModelWasMadeWith(unittest.TestCase):
     def test_the_packages_of_its_framework_are_told_with_their_versions(self):
         self.installed("scikit_learn-0.22.1.dist-info", "numpy-1.18.1.dist-info", "torch-1.0.dist-info",
                        "joblib-0.14.1-py3.6.egg-info", "imbalanced.learn-0.6.dist-info")
-        found = client_facts("ScikitLearn")
+        found = _client_facts("ScikitLearn")
         self.assertEqual(found["python"], "%d.%d" % sys.version_info[:2])
         for name, version in (("scikit-learn", "0.22.1"), ("numpy", "1.18.1"), ("joblib", "0.14.1"),
                               ("imbalanced-learn", "0.6")):
@@ -34,23 +34,23 @@ class WhatAModelWasMadeWith(unittest.TestCase):
             sys.path.append(later)
             self.addCleanup(sys.path.remove, later)
             self.installed("torch-1.0+cpu.dist-info")
-            self.assertEqual(client_facts("PyTorch")["packages"]["torch"], "1.0+cpu")
+            self.assertEqual(_client_facts("PyTorch")["packages"]["torch"], "1.0+cpu")
 
     def test_nothing_is_imported_and_paths_that_are_not_there_do_no_harm(self):
         sys.path.append(os.path.join(self.site, "absent"))
         self.addCleanup(sys.path.remove, sys.path[-1])
         before = set(sys.modules)
-        client_facts("TensorFlow")
+        _client_facts("TensorFlow")
         self.assertEqual(set(sys.modules) - before, set())
 
     def test_no_package_is_told_where_the_framework_is_not(self):
         self.installed("numpy-1.18.1.dist-info")
-        self.assertEqual(client_facts("Chainer")["packages"], {})
+        self.assertEqual(_client_facts("Chainer")["packages"], {})
 
     def test_where_no_framework_is_said_those_that_are_here_are_told(self):
         self.installed("scikit_learn-0.22.1.dist-info", "scipy-1.4.1.dist-info", "requests-2.0.dist-info")
         for framework in (None, "Custom"):
-            found = client_facts(framework)["packages"]
+            found = _client_facts(framework)["packages"]
             self.assertEqual((found["scikit-learn"], found["scipy"]), ("0.22.1", "1.4.1"))
             self.assertNotIn("requests", found)
             self.assertNotIn("chainer", found)

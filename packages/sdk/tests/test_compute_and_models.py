@@ -2,8 +2,8 @@ import os
 import tempfile
 import unittest
 
-from azureml._not_yet import NotYetException
-from azureml.core._model_files import common_root, local_files, target_paths
+from azureml._unsupported import NotYetException
+from azureml.core.model import _common_root, _local_files, _target_paths
 from azureml.core.compute import AksCompute, AmlCompute, ComputeTarget, DsvmCompute, RayCompute, RemoteCompute
 from azureml.core.compute.aks import SslConfiguration, SystemService
 from azureml.core.compute.amlcompute import AmlComputeStatus
@@ -125,41 +125,41 @@ class ModelFiles(unittest.TestCase):
                 file.write(name)
 
     def test_the_last_segment_stays_as_root(self):
-        files = local_files(os.path.join(self.folder, "outputs", "model"))
+        files = _local_files(os.path.join(self.folder, "outputs", "model"))
         self.assertEqual(sorted(name for name, _ in files), ["model/a", "model/deep/b"])
-        alone = local_files(os.path.join(self.folder, "outputs", "model", "a"))
+        alone = _local_files(os.path.join(self.folder, "outputs", "model", "a"))
         self.assertEqual([name for name, _ in alone], ["a"])
 
     def test_child_paths_choose(self):
-        files = local_files(os.path.join(self.folder, "outputs", "model"), ["deep"])
+        files = _local_files(os.path.join(self.folder, "outputs", "model"), ["deep"])
         self.assertEqual([name for name, _ in files], ["model/deep/b"])
 
     def test_child_paths_stay_inside(self):
         for child in ("../other", "/etc"):
             with self.assertRaisesRegex(UserErrorException, "lies outside of model_path"):
-                local_files(os.path.join(self.folder, "outputs", "model"), [child])
+                _local_files(os.path.join(self.folder, "outputs", "model"), [child])
 
     def test_links_are_followed_and_pipes_are_no_files(self):
         model = os.path.join(self.folder, "outputs", "model")
         os.symlink(os.path.join(model, "deep"), os.path.join(model, "linked"))
         os.symlink("nowhere", os.path.join(model, "dangling"))
         os.mkfifo(os.path.join(model, "pipe"))
-        self.assertEqual(sorted(name for name, _ in local_files(model)), ["model/a", "model/deep/b", "model/linked/b"])
+        self.assertEqual(sorted(name for name, _ in _local_files(model)), ["model/a", "model/deep/b", "model/linked/b"])
         with self.assertRaisesRegex(UserErrorException, "neither a file nor a folder"):
-            local_files(os.path.join(model, "pipe"))
+            _local_files(os.path.join(model, "pipe"))
 
     def test_what_is_not_there_is_named(self):
         with self.assertRaisesRegex(FileNotFoundError, "model_path"):
-            local_files(os.path.join(self.folder, "absent"))
+            _local_files(os.path.join(self.folder, "absent"))
 
     def test_a_download_returns_the_folder_or_the_one_file(self):
-        self.assertEqual(common_root(["t/model/a", "t/model/deep/b"]), os.path.join("t", "model"))
-        self.assertEqual(common_root(["t/model/a"]), "t/model/a")
+        self.assertEqual(_common_root(["t/model/a", "t/model/deep/b"]), os.path.join("t", "model"))
+        self.assertEqual(_common_root(["t/model/a"]), "t/model/a")
 
     def test_a_model_cannot_write_outside_of_its_target(self):
         for path in ("../x", "/etc/x", "a/../../x", "a\0"):
             with self.assertRaisesRegex(UserErrorException, "leaves its folder"):
-                target_paths([[path, "0" * 64, 1, 0o644]], "t")
+                _target_paths([[path, "0" * 64, 1, 0o644]], "t")
 
     def test_outside_of_a_run_a_local_path_of_that_name_is_the_model(self):
         here = os.getcwd()

@@ -1,7 +1,7 @@
 import unittest
 
 from azureml.core import Environment
-from azureml.core._curated import curated_names
+from azureml.core._curated_environments import curated_names
 from azureml.exceptions import UserErrorException
 
 

@@ -2,7 +2,7 @@ import os
 import tempfile
 import unittest
 
-from azureml._arguments import Inputs, from_list
+from azureml._run_definition import Inputs, from_list
 from azureml.core.dataset import Dataset
 from azureml.data.azure_storage_datastore import AzureBlobDatastore, AzureFileDatastore
 from azureml.data.data_reference import DataReference

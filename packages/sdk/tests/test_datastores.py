@@ -4,7 +4,7 @@ import unittest
 
 from azureml.core import Datastore
 from azureml.data._datastore_kinds import datastore_of
-from azureml.data._stored_files import _files_below, _matching, _placed
+from azureml.data._datastore_files import _files_below, _matching, _placed
 from azureml.exceptions import UserErrorException
 
 

@@ -7,7 +7,7 @@ from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration, Tenso
 from azureml.exceptions import RunConfigurationException, TrainingException, UserErrorException
 from azureml.train.dnn import Chainer, Gloo, Mpi, ParameterServer, PyTorch, TensorFlow
 from azureml.train.estimator import Estimator
-from runyard_sdk.recording import InRunRecorder
+from runyard_sdk.recorder import InRunRecorder
 
 IMPOSSIBLE = (0, -1, "2", 1.5, None, True)
 

@@ -2,7 +2,7 @@ import os
 import tempfile
 import unittest
 
-from azureml._environment_object import environment_object
+from azureml.core.environment import environment_object
 from azureml.core import Environment, RunConfiguration
 from azureml.core._inference_config import environment_to_serve
 from azureml.core.runconfig import DataReferenceConfiguration, MpiConfiguration

@@ -2,7 +2,7 @@ import struct
 import tempfile
 import unittest
 
-from azureml.tensorboard._event_file import EventFile, crc32c
+from azureml.tensorboard.export import _EventFile, _crc32c
 
 
 def records_of(path):
@@ -23,16 +23,16 @@ def records_of(path):
 def check(data, stored):
     masked = struct.unpack("<I", stored)[0]
     turned = (masked - 0xA282EAD8) & 0xFFFFFFFF
-    assert crc32c(data) == (turned >> 17 | turned << 15) & 0xFFFFFFFF
+    assert _crc32c(data) == (turned >> 17 | turned << 15) & 0xFFFFFFFF
 
 
 class AnEventFile(unittest.TestCase):
     def test_the_sum_is_castagnolis(self):
-        self.assertEqual(crc32c(b"123456789"), 0xE3069283)
+        self.assertEqual(_crc32c(b"123456789"), 0xE3069283)
 
     def test_begins_with_its_version_and_holds_each_scalar(self):
         with tempfile.TemporaryDirectory() as folder:
-            with EventFile(folder, clock=lambda: 1.5) as events:
+            with _EventFile(folder, clock=lambda: 1.5) as events:
                 events.scalar("loss", 0.25, 300)
             first, second = records_of(events.path)
         wall_time = b"\x09" + struct.pack("<d", 1.5)
@@ -43,7 +43,7 @@ class AnEventFile(unittest.TestCase):
 
     def test_a_number_too_large_for_the_format_is_infinite(self):
         with tempfile.TemporaryDirectory() as folder:
-            with EventFile(folder) as events:
+            with _EventFile(folder) as events:
                 events.scalar("loss", 1e300, 0)
             self.assertIn(struct.pack("<f", float("inf")), records_of(events.path)[1])
 

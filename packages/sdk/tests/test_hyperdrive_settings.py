@@ -1,7 +1,7 @@
 import unittest
 import warnings
 
-from azureml._not_yet import NotYetException
+from azureml._unsupported import NotYetException
 from azureml.core import RunConfiguration, ScriptRunConfig
 from azureml.exceptions import AzureMLException, TrainingException, UserErrorException
 from azureml.train.estimator import Estimator

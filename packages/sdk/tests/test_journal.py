@@ -178,7 +178,7 @@ class AProcessThatAFullDiskEnds(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             script = "\n".join([
                 "import errno",
-                "from runyard_sdk.recording import InRunRecorder",
+                "from runyard_sdk.recorder import InRunRecorder",
                 "InRunRecorder('run_1', {{'RUNYARD_JOURNALS': {0!r}, 'RUNYARD_UPLOADS': {0!r}}})".format(folder),
                 end,
             ])
@@ -193,7 +193,7 @@ class AProcessThatAFullDiskEnds(unittest.TestCase):
         self.assertEqual(self.notes_of(end), ["full"])
 
     def test_imports_nothing_then(self):
-        code = "import sys, runyard_sdk.recording; sys.exit('runyard_sdk.full_disk' not in sys.modules)"
+        code = "import sys, runyard_sdk.recorder; sys.exit('runyard_sdk.journal' not in sys.modules)"
         self.assertEqual(subprocess.call([sys.executable, "-c", code]), 0)
 
     def test_says_nothing_of_other_ends(self):

@@ -1,7 +1,7 @@
 import importlib
 import unittest
 
-from azureml._not_yet import NotYetException
+from azureml._unsupported import NotYetException
 from azureml.opendatasets import Diabetes, NoaaIsdWeather, NycTlcGreen, NycTlcYellow
 
 

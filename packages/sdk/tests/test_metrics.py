@@ -2,7 +2,7 @@ import json
 import struct
 import unittest
 
-from azureml.core import _json_metrics, _metric_values
+from azureml.core import _run_metrics
 from azureml.exceptions import AzureMLException, UserErrorException
 from runyard_sdk.metrics import shaped, unpacked
 
@@ -68,46 +68,46 @@ class ShapesOfGetMetrics(unittest.TestCase):
 class ValuesThatAreLogged(unittest.TestCase):
     def test_plain_values_stay(self):
         for value in (1, 2.5, "x", True, None):
-            self.assertIs(_metric_values.scalar(value), value)
+            self.assertIs(_run_metrics.as_scalar(value), value)
 
     def test_a_list_a_range_and_a_generator_are_no_scalars(self):
         for value in ([1], range(2), (item for item in [1]), (1, 2)):
             with self.assertRaisesRegex(UserErrorException, "log_list"):
-                _metric_values.scalar(value)
+                _run_metrics.as_scalar(value)
 
     def test_a_dict_becomes_its_text(self):
-        self.assertEqual(_metric_values.scalar({"a": 1}), "{'a': 1}")
+        self.assertEqual(_run_metrics.as_scalar({"a": 1}), "{'a': 1}")
 
     def test_a_list_in_a_list_is_refused(self):
         with self.assertRaises(UserErrorException):
-            _metric_values.values([1, [2]])
+            _run_metrics.as_values([1, [2]])
 
     def test_a_list_in_a_row_is_refused(self):
         with self.assertRaisesRegex(AzureMLException, "'x'"):
-            _metric_values.row({"x": [1]})
+            _run_metrics.as_row({"x": [1]})
 
     def test_a_ragged_table_is_refused(self):
         with self.assertRaisesRegex(AzureMLException, "x: 2, y: 1"):
-            _metric_values.table({"x": [1, 2], "y": [3]})
+            _run_metrics.as_table({"x": [1, 2], "y": [3]})
 
     def test_numpy_scalars_are_recognised_by_name_and_int64_is_text(self):
         for name, given, stored in (("float32", 0.5, 0.5), ("int32", 3, 3), ("bool_", True, True), ("int64", 3, "3")):
-            self.assertEqual(_metric_values.scalar(numpy_scalar(name, given)), stored)
+            self.assertEqual(_run_metrics.as_scalar(numpy_scalar(name, given)), stored)
 
 
 class DocumentsThatAreLogged(unittest.TestCase):
     def test_a_confusion_matrix_needs_its_labels(self):
         value = {"schema_type": "confusion_matrix", "schema_version": "1.0.0", "data": {"matrix": [[1]]}}
         with self.assertRaisesRegex(UserErrorException, "class_labels"):
-            _json_metrics.document("confusion_matrix", value)
+            _run_metrics.as_document("confusion_matrix", value)
 
     def test_the_kind_of_document_must_match_the_call(self):
         with self.assertRaisesRegex(UserErrorException, "'residuals'.*'predictions'"):
-            _json_metrics.document("residuals", {"schema_type": "predictions"})
+            _run_metrics.as_document("residuals", {"schema_type": "predictions"})
 
     def test_text_is_read_as_json(self):
         value = {"schema_type": "residuals", "schema_version": "1.0.0", "data": {"bin_edges": [0], "bin_counts": [1]}}
-        self.assertEqual(json.loads(_json_metrics.document("residuals", json.dumps(value))), value)
+        self.assertEqual(json.loads(_run_metrics.as_document("residuals", json.dumps(value))), value)
 
 
 def numpy_scalar(name, value):

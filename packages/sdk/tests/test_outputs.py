@@ -1,6 +1,6 @@
 import unittest
 
-from azureml._arguments import Inputs, from_list
+from azureml._run_definition import Inputs, from_list
 from azureml.core.runconfig import GlobsOptions, OutputData, OutputOptions, RunConfiguration, UploadOptions
 from azureml.data import HDFSOutputDatasetConfig, LinkFileOutputDatasetConfig, OutputFileDatasetConfig
 from azureml.data.azure_storage_datastore import AzureBlobDatastore

@@ -26,9 +26,9 @@ class WithoutDelay(unittest.TestCase):
 
 def transfer(progress):
     with progress:
-        progress.came(50)
-        progress.say("One file is there")
-        progress.came(50)
+        progress.add_bytes(50)
+        progress.print_line("One file is there")
+        progress.add_bytes(50)
         progress.file_done()
 
 
@@ -91,9 +91,9 @@ class Words(unittest.TestCase):
 
     def test_the_share_stays_between_none_and_all(self):
         progress = Progress("x", 0, 10, is_shown=False)
-        progress.came(20)
+        progress.add_bytes(20)
         self.assertEqual(progress.share, 1.0)
-        progress.came(-40)
+        progress.add_bytes(-40)
         self.assertEqual(progress.share, 0.0)
         self.assertEqual(Progress("x", is_shown=False).share, 0.0)
 

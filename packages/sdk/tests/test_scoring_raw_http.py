@@ -2,8 +2,7 @@
 import unittest
 
 from runyard_sdk.scoring.answers import Refused, Unanswerable
-from runyard_sdk.scoring.raw_http.flask_like import FlaskLikeRequest
-from runyard_sdk.scoring.raw_http.multipart import MOST_PARTS
+from runyard_sdk.scoring.raw_http.requests import MOST_PARTS, FlaskLikeRequest
 from runyard_sdk.scoring.raw_http.response import AMLResponse, response_answer
 from tests.scoring_worker import Worker, head
 

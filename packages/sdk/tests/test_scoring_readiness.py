@@ -1,6 +1,6 @@
 import unittest
 
-from runyard_sdk.scoring.readiness import LARGEST_PART, ready_facts
+from runyard_sdk.scoring.worker import LARGEST_PART, ready_facts
 
 
 class ImageScorer(object):

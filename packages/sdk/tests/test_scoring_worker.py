@@ -5,10 +5,10 @@ import struct
 import threading
 import unittest
 
-from runyard_sdk.scoring.answering import answer_all
+from runyard_sdk.scoring.answers import answer_all
 from runyard_sdk.scoring.answers import Refused, answer_json, refusal
 from runyard_sdk.scoring.frames import FrameReader, Request, encode_answers
-from runyard_sdk.scoring.worker import portions
+from runyard_sdk.scoring.worker import request_groups
 from tests.scoring_worker import Worker
 
 ECHO = "def init(): pass\ndef run(data): return data\n"
@@ -182,7 +182,7 @@ class Batches(unittest.TestCase):
             ours.sendall(struct.pack(">IcH", 3 + 2 * 13, b"R", 2) + struct.pack(">III", 1, 0, 1) + b"4"
                          + struct.pack(">III", 2, 0, 1) + b"5")
             ours.shutdown(socket.SHUT_WR)
-            groups = list(portions(FrameReader(theirs), Sums()))
+            groups = list(request_groups(FrameReader(theirs), Sums()))
         self.assertEqual([[request.body for request in group] for group in groups], [[b"4", b"5"]])
 
     def test_a_bad_request_does_not_hurt_its_neighbours(self):

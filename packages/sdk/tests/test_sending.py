@@ -1,7 +1,7 @@
 import threading
 import unittest
 
-from runyard_sdk.sending import Sender
+from runyard_sdk.interactive import Sender
 
 
 def _wait_until_no_thread_sends():

@@ -2,7 +2,7 @@ import os
 import tempfile
 import unittest
 
-from runyard_sdk import blobs, snapshot, statcache
+from runyard_sdk import blobs, snapshot
 from runyard_sdk.errors import InvalidArgument, TooLarge
 
 
@@ -104,14 +104,14 @@ class ASnapshot(unittest.TestCase):
 
     def let_it_cool(self):
         """Have the cache believe that two seconds have passed since the file changed."""
-        before = statcache._STILL_WARM_NANOSECONDS
-        statcache._STILL_WARM_NANOSECONDS = -1
-        self.addCleanup(setattr, statcache, "_STILL_WARM_NANOSECONDS", before)
+        before = snapshot._STILL_WARM_NANOSECONDS
+        snapshot._STILL_WARM_NANOSECONDS = -1
+        self.addCleanup(setattr, snapshot, "_STILL_WARM_NANOSECONDS", before)
 
     def hashing_is_counted(self):
         read, real = [], blobs.hashed
-        statcache.hashed = lambda path: (read.append(path), real(path))[1]
-        self.addCleanup(setattr, statcache, "hashed", real)
+        snapshot.hashed = lambda path: (read.append(path), real(path))[1]
+        self.addCleanup(setattr, snapshot, "hashed", real)
         return read
 
 

@@ -2,8 +2,8 @@ import time
 import unittest
 
 from azureml.data import DataType
-from azureml.data._tables.first_rows import column_names
-from azureml.data._tables.inference import format_of, inferred_type
+from azureml.data._tables.columns import format_of, inferred_type
+from azureml.data._tables.formats import column_names
 from azureml.exceptions import UserErrorException
 
 

@@ -3,7 +3,7 @@ import sys
 import unittest
 from datetime import datetime, timedelta
 
-from azureml._not_yet import NotYetException
+from azureml._unsupported import NotYetException
 from azureml.core import Dataset
 from azureml.data import DataType, TabularDataset
 from azureml.data.azure_storage_datastore import AzureBlobDatastore

@@ -4,7 +4,8 @@ import sys
 import tempfile
 import unittest
 
-from azureml._yaml import MAX_CHARACTERS, YamlError, dumps, library, loads, reading
+from azureml import _yaml
+from azureml._yaml import MAX_CHARACTERS, YamlError, dumps, loads, parser
 from azureml._yaml.values import Builder, checked_text
 from .conda_texts import TEXTS
 
@@ -13,14 +14,14 @@ SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 def by_our_reader(text):
     builder = Builder()
-    reading.read(checked_text(text), builder)
+    parser.read(checked_text(text), builder)
     return builder.value
 
 
 def by_pyyaml(text):
     import yaml
     builder = Builder()
-    library.read(yaml, checked_text(text), builder)
+    _yaml._read_with_library(yaml, checked_text(text), builder)
     return builder.value
 
 
@@ -133,7 +134,7 @@ class ChoosingTheReader(unittest.TestCase):
                 with open(os.path.join(folder, name), "w") as file:
                     file.write(text)
             code = ("import sys\nfrom azureml._yaml import loads\nassert 'yaml' not in sys.modules\n"
-                    "print(loads('a: &x [1]\\nb: *x'), 'azureml._yaml.reading' in sys.modules)")
+                    "print(loads('a: &x [1]\\nb: *x'), 'azureml._yaml.parser' in sys.modules)")
             done = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     env={"PYTHONPATH": os.pathsep.join((SOURCE, folder)), "PATH": os.environ["PATH"]})
             return done.communicate()[0].decode("utf-8").strip()

@@ -1,7 +1,7 @@
-"""The names of SDK v1, over a Runyard service. What it holds is in `azureml.core` and its siblings."""
+"""Azure ML SDK v1 names, backed by a Runyard service. See `azureml.core` and its siblings."""
 
 from azureml._lazy import lazy_names
-from azureml._neighbours import check_neighbours
+from azureml._conflicts import check_conflicts
 
-check_neighbours()
+check_conflicts()
 lazy_names(__name__, {})

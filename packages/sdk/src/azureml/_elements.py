@@ -1,4 +1,4 @@
-"""Objects that are written as camelCase mappings: the parts of environments and run configurations."""
+"""Objects that are serialised as camelCase mappings: the parts of environments and run configurations."""
 
 _SECRET_KEYS = ("password", "authToken")
 
@@ -14,12 +14,12 @@ class Element(object):
         return cls._names.get(attribute) or camel(attribute.lstrip("_"))
 
     def _to_object(self):
-        """A mapping of plain values with camelCase keys; objects of this class can be made from it again."""
+        """Serialise to a mapping with camelCase keys; `_from_object` reads it back."""
         return {self._key(name): _plain(getattr(self, name)) for name in self._fields}
 
     @classmethod
     def _from_object(cls, given):
-        """An object from such a mapping. Letter case of keys does not count, unknown keys are left alone."""
+        """Build an object from such a mapping. Keys are case-insensitive, unknown keys are ignored."""
         made = cls._blank()
         known = {cls._key(name).lower(): (name, kind) for name, kind in cls._fields.items()}
         for key, value in (given or {}).items():
@@ -38,7 +38,7 @@ class Element(object):
 
 
 def without_secrets(written, shown_as=None):
-    """What `_to_object` gave, with every password and token in it replaced."""
+    """Copy of a `_to_object` result with every password and token masked."""
     if isinstance(written, dict):
         return {key: shown_as if key in _SECRET_KEYS and value else without_secrets(value, shown_as)
                 for key, value in written.items()}

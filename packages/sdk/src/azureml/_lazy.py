@@ -1,11 +1,11 @@
-"""Names of a module that are imported when they are first asked for, on Python 3.6 too."""
+"""Lazy module attributes, on Python 3.6 too (it has no module `__getattr__`)."""
 import sys
 
 
 def lazy_names(module, home_of):
-    """Let `module` (its __name__) answer each name of `home_of` ({name: module that defines it}) on first use.
+    """Let `module` (its __name__) import each name of `home_of` ({name: module that defines it}) on first use.
 
-    A name that is not in it is tried as a submodule, as `import azureml.core` makes `azureml.core.run` known.
+    Other public names are tried as submodules, so `azureml.core.run` works after `import azureml.core`.
     """
     this = sys.modules[module]
 

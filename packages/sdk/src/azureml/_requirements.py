@@ -9,7 +9,7 @@ _DEEPEST = 10
 
 
 def package_name(requirement):
-    """The comparable name of a requirement: 'Tensorflow_GPU==1.13' gives 'tensorflow-gpu'; '' for an option or URL."""
+    """Normalised name of a requirement: 'Tensorflow_GPU==1.13' gives 'tensorflow-gpu'; '' for an option or URL."""
     if "://" in requirement.split("@")[0] or requirement.lstrip().startswith("-"):
         return ""
     found = re.match(_NAME, requirement)
@@ -17,14 +17,15 @@ def package_name(requirement):
 
 
 def with_package(requirements, requirement):
-    """The list with `requirement` in place of those of the same name, else at its end."""
+    """Return the list with `requirement` in place of those with the same package name."""
     name = package_name(requirement)
     kept = [other for other in requirements if other != requirement and (not name or package_name(other) != name)]
     return kept + [requirement]
 
 
 def read_requirements(path, depth=0):
-    """The lines of a pip requirements file and of the files it names with -r; comments dropped, long lines joined."""
+    """Lines of a pip requirements file and of the files it includes with -r, without comments, continuation lines
+    joined."""
     if not os.path.isfile(path):
         raise UserErrorException("There is no pip requirements file at %r." % str(path))
     if depth > _DEEPEST:
@@ -36,7 +37,7 @@ def read_requirements(path, depth=0):
 
 
 def expanded(lines, folder, depth=0):
-    """The lines with every `-r FILE` replaced by what the file, relative to `folder`, holds."""
+    """Replace every `-r FILE` line, relative to `folder`, with the lines of that file."""
     found = []
     for line in lines:
         option = next((name for name in ("--requirement", "-r") if line.startswith(name)), None)

@@ -1,18 +1,20 @@
-"""One run definition out of a run configuration and its script: what the service is given (docs/wire.md)."""
+"""Run definitions: the JSON that a run configuration, its script, arguments and data become (docs/wire.md)."""
+
 import os
 
-from azureml._arguments import Inputs, bound_text, from_list
-from azureml._environment_object import environment_object
-from azureml.core._distribution import check_run_config
+from azureml.core.environment import environment_object
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 
 SCRIPT_RUN = "azureml.scriptrun"
 _RESUME_REFERENCE = "MODEL_LOCATION"
+_MPI = ("mpi", "intelmpi", "openmpi")
+_PARAMETER_SERVER = ("parameterserver",)
+_TORCH = ("gloo", "nccl")
 
 
 def submission(workspace, source_directory, run_config, script=None, command=None, arguments=None, inputs=None,
                resume_from=None, estimator=None):
-    """What Experiment.submit sends. `arguments` may hold data objects; unsaved datasets are saved on the way."""
+    """Return the body of Experiment.submit. `arguments` may hold data objects; unsaved datasets are saved first."""
     check_source(source_directory, script, command)
     check_run_config(run_config)
     inputs = inputs or Inputs()
@@ -36,7 +38,7 @@ def submission(workspace, source_directory, run_config, script=None, command=Non
 
 
 def resume_arguments(resume_from, inputs):
-    """The two words that tell a script where its earlier model lies."""
+    """The two arguments that pass the path of the earlier model to a resumed script."""
     from azureml.data.datapath import DataPath, DataPathComputeBinding
     if not isinstance(resume_from, DataPath):
         raise UserErrorException("resume_from must be a DataPath, got %r." % (resume_from,))
@@ -45,14 +47,14 @@ def resume_arguments(resume_from, inputs):
 
 
 def _user_error(message):
-    """The exception of the original, told as the user's error."""
+    """ExperimentExecutionException with the error code of a user error."""
     error = ExperimentExecutionException(message)
     error._error_code = UserErrorException._error_code
     return error
 
 
 def check_source(source_directory, script, command):
-    """The folder is there, and the script lies in it: found at submit, as in the original."""
+    """Check at submit that the folder exists and holds the script."""
     if not os.path.isdir(source_directory):
         raise _user_error("source_directory %r is not a folder." % str(source_directory))
     if command:
@@ -71,7 +73,7 @@ def check_source(source_directory, script, command):
 
 
 def _scripts_there(root, script):
-    from difflib import get_close_matches  # not needed by those who only import the SDK
+    from difflib import get_close_matches  # imported here: most importers of the SDK never submit
 
     there = sorted(name for name in os.listdir(root) if name.endswith(".py"))
     close = get_close_matches(script, there, 1)
@@ -81,7 +83,7 @@ def _scripts_there(root, script):
 
 
 def _definition(run_config, source_directory):
-    """The settings alone, without script, arguments and the data they name."""
+    """Definition of the settings, without script, arguments and their data."""
     written = run_config._to_object()
     environment = environment_object(run_config.environment, source_directory, run_config._environment_variables)
     environment["name"] = environment["name"] or "default-environment"
@@ -96,7 +98,7 @@ def _definition(run_config, source_directory):
 
 
 def _bind_run_config_data(definition, run_config, workspace):
-    """Data put into the run configuration by hand: configurations, references and dataset inputs."""
+    """Bind data that was set on the run configuration itself: configurations, references and dataset inputs."""
     for name, reference in (run_config.data_references or {}).items():
         to_config = getattr(reference, "to_config", None)
         config = to_config() if to_config else reference
@@ -138,7 +140,7 @@ def _output_object(name, output, workspace):
 
 
 def _with_direct_ids(texts, data):
-    """A dataset used directly is given to the script as its id, since there is no path."""
+    """Replace the path of a dataset in direct mode with its id, which the script gets instead."""
     ids = {"DatasetConsumptionConfig:" + name: use["dataLocation"]["dataset"]["id"]
            for name, use in data.items() if use["mechanism"] == "Direct"}
     return [ids.get(text, text) for text in texts]
@@ -146,3 +148,81 @@ def _with_direct_ids(texts, data):
 
 def _posix(script):
     return os.path.normpath(script).replace(os.sep, "/")
+
+
+class Inputs(object):
+    """Data named by the arguments and inputs of a run. Data objects bind themselves to it with `_bind`."""
+
+    def __init__(self):
+        self.references = {}
+        self.data = {}
+        self.outputs = {}
+
+    def add_input(self, name, use):
+        """Raises UserErrorException where the name is taken by another dataset, or by the same one in another mode."""
+        present = self.data.setdefault(name, use)
+        if present is not use and not present._is_same(use):
+            raise UserErrorException("Two inputs of the run are called %r. Give each a name of its own, with "
+                                     "as_named_input('name')." % name)
+
+    def add_output(self, name, output):
+        if self.outputs.setdefault(name, output) is not output:
+            raise UserErrorException("Two outputs of the run are called %r. Give each a name of its own." % name)
+
+    def add_all(self, given):
+        """Bind each of the `inputs` of an estimator."""
+        for value in given or []:
+            bound_text(value, self)
+
+
+def bound_text(value, inputs):
+    """Text of one argument; for a DataReference, dataset input or output its placeholder."""
+    bind = getattr(value, "_bind", None)
+    return str(value) if bind is None else bind(inputs)
+
+
+def from_list(arguments, inputs):
+    """Texts of ScriptRunConfig's `arguments`."""
+    return [bound_text(value, inputs) for value in arguments or []]
+
+
+def from_params(script_params, inputs):
+    """Texts of an estimator's `script_params`: key, value. '' or None gives the key alone, a list several values."""
+    texts = []
+    for key, value in (script_params or {}).items():
+        texts.append(str(key))
+        if value is None or (isinstance(value, str) and value == ""):
+            continue
+        values = value if isinstance(value, (list, tuple)) else [value]
+        texts.extend(bound_text(one, inputs) for one in values)
+    return texts
+
+
+def check_count(argument, value, error=UserErrorException, at_least=1):
+    """Raise `error`, naming the user's argument, unless the value is an integer >= `at_least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise error("%s must be a whole number of at least %d, got %r." % (argument, at_least, value))
+
+
+def check_job(job, error=UserErrorException):
+    """Raise `error` where a distributed job configuration holds an invalid count."""
+    for argument in ("node_count", "process_count_per_node", "worker_count"):
+        if hasattr(job, argument):
+            check_count(argument, getattr(job, argument), error)
+    if hasattr(job, "parameter_server_count"):
+        # 0 parameter servers: MultiWorkerMirroredStrategy.
+        check_count("parameter_server_count", job.parameter_server_count, error, at_least=0)
+    if getattr(job, "process_count", None) is not None:
+        check_count("process_count", job.process_count, error)
+
+
+def check_run_config(run_config, error=UserErrorException):
+    """Raise `error` where a count that the communicator uses is invalid; other counts are not checked."""
+    check_count("node_count", run_config.node_count, error)
+    communicator = str(run_config.communicator or "").lower()
+    if communicator in _MPI:
+        check_count("process_count_per_node", run_config.mpi.process_count_per_node, error)
+    elif communicator in _PARAMETER_SERVER:
+        check_job(run_config.tensorflow, error)
+    elif communicator in _TORCH:
+        check_job(run_config.pytorch, error)

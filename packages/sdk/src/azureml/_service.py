@@ -1,4 +1,4 @@
-"""The client that the facade speaks through, and what its errors are called in SDK v1."""
+"""The facade's client, and the translation of its errors to SDK v1 exceptions."""
 
 import os
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ _joined_classes = {}
 
 
 def client():
-    """The client of the service that the variables name now; one per process and service."""
+    """Client of the service that the environment variables name; cached per process and service."""
     place = tuple(os.environ.get(name) for name in ("RUNYARD_URL", "RUNYARD_TOKEN", "RUNYARD_HOME", "HOME"))
     if place not in _clients:
         _clients[place] = Client(Transport(translate=translated))
@@ -37,10 +37,10 @@ def client():
 
 
 def translated(error):
-    """The same error as an exception of SDK v1.
+    """Return the error as an exception of SDK v1.
 
-    It is still of its class in `runyard_sdk.errors`, so both `except UserErrorException` of a user and
-    `except NotFound` of ours catch it.
+    It stays an instance of its `runyard_sdk.errors` class, so both `except UserErrorException` in user code and `except
+    NotFound` in ours catch it.
     """
     if isinstance(error, v1.AzureMLException) or not isinstance(error, RunyardError):
         return error
@@ -50,7 +50,7 @@ def translated(error):
 
 
 def as_webservice_error(error):
-    """The same error as a WebserviceException, which is what v1 raises for models, images and web services."""
+    """Return the error as a WebserviceException, which v1 raises for models, images and web services."""
     found = _joined(_wire_class(error), v1.WebserviceException)(error)
     found.status_code = error.status
     return found
@@ -58,7 +58,7 @@ def as_webservice_error(error):
 
 @contextmanager
 def webservice_errors():
-    """What the service refuses in this block is raised as WebserviceException."""
+    """Context manager: raise errors of the service as WebserviceException."""
     try:
         yield
     except RunyardError as error:

@@ -1,2 +1,2 @@
 VERSION = "1.61.0"
-"""The SDK v1 release whose surface this facade has; scripts print and compare it."""
+"""SDK v1 release whose names this package has; scripts print and compare it."""

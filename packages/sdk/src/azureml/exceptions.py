@@ -40,7 +40,7 @@ __all__ = [
 
 
 class AzureMLException(Exception):
-    """`message` is the sentence for people; `inner_exception` what caused it, if anything did."""
+    """`message` is the text for people; `inner_exception` the cause, if any."""
 
     _error_code = "SystemError"
 
@@ -92,7 +92,7 @@ class AzureMLException(Exception):
 
 
 class UserErrorException(AzureMLException):
-    """What the caller gave cannot be right."""
+    """An argument of the caller is invalid."""
 
     _error_code = "UserError"
 
@@ -106,7 +106,7 @@ class AuthenticationException(UserErrorException):
 
 
 class ActivityFailedException(AzureMLException):
-    """A run that was waited for ended as Failed. `error_details` is the run's error as text or dict."""
+    """A run that was waited for failed. `error_details` is the run's error as text or dict."""
 
     _error_code = "UserError"
 
@@ -121,7 +121,7 @@ class ExperimentExecutionException(AzureMLException):
 
 
 class RunEnvironmentException(AzureMLException):
-    """There is no run around this process."""
+    """This process is not part of a run."""
 
     def __init__(self, **kwargs):
         message = kwargs.pop("exception_message", None) or (
@@ -207,7 +207,8 @@ class AzureMLAggregatedException(AzureMLException):
 
 
 class ServiceException(AzureMLException):
-    """The service refused or failed. `status_code` is the HTTP status, `details` the answer's facts."""
+    """The service rejected a request or failed. `status_code` is the HTTP status, `details` the facts of the response.
+    """
 
     def __init__(self, error_response_exception, **kwargs):
         super().__init__(str(error_response_exception), inner_exception=error_response_exception, **kwargs)

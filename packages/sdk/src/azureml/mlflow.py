@@ -1,3 +1,3 @@
-from azureml._not_yet import not_yet_module
+from azureml._unsupported import not_yet_module
 
 raise not_yet_module(__name__)

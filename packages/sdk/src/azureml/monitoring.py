@@ -4,7 +4,7 @@ _SAID = "Data collection has no effect in Runyard: what ModelDataCollector.colle
 
 
 class ModelDataCollector(object):
-    """Accepted so that scoring scripts run unchanged. Nothing is kept, as in v1 where collect_model_data is off."""
+    """Accepted so that scoring scripts run unchanged. Stores nothing, as v1 does with collect_model_data off."""
 
     _has_said = False
 

@@ -1,7 +1,6 @@
-"""Bringing file contents to the service: by path where it shares our files, else many small ones in a body.
+"""Upload of file contents to the service: by path where it shares our files, else many small files in one body.
 
-Files may change meanwhile. What the service holds at the end is what was hashed: each function says which content that
-is, and the caller names that one.
+Files may change during the upload. The service stores what was hashed; each function returns which content that is.
 """
 
 import os
@@ -14,9 +13,9 @@ _PACK_BYTES = 8 << 20
 
 
 def send_files(client, paths):
-    """`[[sha256, size], ...]` of the files, in order, once the service holds these contents.
+    """Upload the files; return `[[sha256, size], ...]` in order.
 
-    FileNotFoundError or NotFound, both naming the file, for one that is gone.
+    Raises FileNotFoundError or NotFound, naming the file, for one that is gone.
     """
     paths = [os.path.abspath(path) for path in paths]
     if not paths:
@@ -30,7 +29,7 @@ def send_files(client, paths):
 
 
 def send_entries(client, named):
-    """`[[name, sha256, size, mode], ...]` of `[(name, path), ...]`, once the service holds these contents.
+    """Upload `[(name, path), ...]`; return `[[name, sha256, size, mode], ...]`.
 
     Raises InvalidArgument naming a file that is gone.
     """
@@ -45,10 +44,10 @@ def send_entries(client, named):
 
 
 def send_missing(client, entries, place_of, missing):
-    """The entries `[name, sha256, size, ...]` as they are once the service holds the contents named in `missing`.
+    """Upload the contents named in `missing`; return the entries `[name, sha256, size, ...]` as stored.
 
-    `place_of(name)` is where a file lies. One that changed since it was hashed has its new hash and size.
-    Raises as `send_files` does.
+    `place_of(name)` is the local path. A file that changed since it was hashed gets its new hash and size. Raises as
+    `send_files` does.
     """
     entries = [list(entry) for entry in entries]
     chosen = [entry for entry in entries if entry[1] in missing]
@@ -78,8 +77,8 @@ def hashed(path):
 
 
 def _adopted(client, paths):
-    """`[[sha256, size], ...]` of files that the service took by their paths; None where their bytes must be sent: it
-    does not see them, or takes none from there for a script."""
+    """`[[sha256, size], ...]` of files that the service copied by path; None where bytes must be sent: it cannot see
+    them, or accepts no paths from a script."""
     if not client.shares_files:
         return None
     try:
@@ -91,7 +90,7 @@ def _adopted(client, paths):
 
 
 def _sent(client, files, missing):
-    """Send `[(path, [sha256, size]), ...]`, those that are in `missing`; `[[sha256, size], ...]` as they were sent."""
+    """Send those of `[(path, [sha256, size]), ...]` that are in `missing`; return `[[sha256, size], ...]` as sent."""
     pack, there, sent = _Pack(client), set(), []
     for path, content in files:
         if content[0] in missing and content[0] not in there:
@@ -103,7 +102,7 @@ def _sent(client, files, missing):
 
 
 def _send_large(client, path, content):
-    """Send the hashed part of a file that may have grown; a copy of one that was changed otherwise."""
+    """Send the hashed part of a file that may have grown; if it changed otherwise, send a copy."""
     with open(path, "rb") as source:
         try:
             client.upload_open("/blobs/" + content[0], source, content[1])
@@ -133,7 +132,7 @@ def _send_copy(client, source):
 
 
 class _Pack:
-    """Small contents that travel in one body, named by the hash of what was read."""
+    """Small contents sent in one body, named by the hash of what was read."""
 
     def __init__(self, client):
         self._client, self._parts, self._size = client, [], 0
@@ -144,7 +143,7 @@ class _Pack:
         with open(path, "rb") as source:
             data = source.read(_PACK_BYTES + 1)
             if len(data) > _PACK_BYTES:
-                return _send_copy(client, source)  # it was small when it was hashed
+                return _send_copy(client, source)  # it was small when hashed
         found = [hashlib.sha256(data).hexdigest(), len(data)]
         self._parts.append("{} {}\n".format(*found).encode("ascii") + data)
         self._size += len(data)
@@ -159,11 +158,11 @@ class _Pack:
 
 
 class BodyTooShort(Exception):
-    """A file has fewer bytes left than were announced: somebody cut it while it was sent."""
+    """A file became shorter while it was sent."""
 
 
 class Exactly(object):
-    """The next `size` bytes of an open file, however it grows. BodyTooShort where it has fewer."""
+    """Reader of the next `size` bytes of an open file, however it grows. Raises BodyTooShort if it has fewer."""
 
     def __init__(self, content, size, told=None):
         self._content, self._size, self._told = content, size, told or _quiet
@@ -185,4 +184,4 @@ class Exactly(object):
 
 
 def _quiet(count):
-    """For callers that show nothing."""
+    """Callback that shows nothing."""

@@ -7,14 +7,14 @@ from runyard_sdk.transport import Transport
 
 
 def quoted(part):
-    """One part of an address, percent-encoded; a slash in it is encoded too."""
+    """Percent-encode one path segment, slashes included."""
     from urllib.parse import quote
 
     return quote(str(part), safe="")
 
 
 def quoted_path(path):
-    """A path inside a run or datastore: its slashes stay."""
+    """Percent-encode a path inside a run or datastore; slashes stay."""
     from urllib.parse import quote
 
     return quote(str(path), safe="/")
@@ -24,7 +24,7 @@ _TRIES_AGAINST_CUTS = 3
 
 
 class Client:
-    """The service's routes as calls. Paths lie below `/api/v1` and begin with a slash; JSON in and out."""
+    """Routes of the service as methods. Paths are below `/api/v1` and begin with a slash; JSON in and out."""
 
     def __init__(self, transport=None):
         self.transport = transport or Transport()
@@ -40,7 +40,7 @@ class Client:
         return self._call("PUT", path, body, query)
 
     def put_once(self, path, body=None, **query):
-        """A PUT that is refused when it comes twice, so it is not repeated once it may have arrived."""
+        """PUT that is refused when repeated, so it is not retried once it may have arrived."""
         return self._call("PUT", path, body, query, repeatable=False)
 
     def patch(self, path, body=None, **query):
@@ -50,24 +50,24 @@ class Client:
         return self._call("DELETE", path, body, query)
 
     def post_again(self, path, body=None, **query):
-        """A POST that the service recognises when it comes twice, so that a broken connection is no failure."""
+        """POST that the service deduplicates, so it is retried after a broken connection."""
         return self._call("POST", path, body, query, repeatable=True)
 
     def post_bytes(self, path, content, **query):
-        """Send raw bytes that the service places by their offset: sending twice is harmless."""
+        """POST raw bytes that the service places by offset: repeating is harmless."""
         return _decoded(self.transport.request("POST", _address(path, query), content, repeatable=True))
 
     def read(self, path, **query):
-        """The answer's bytes."""
+        """Return the bytes of the response."""
         return self.transport.request("GET", _address(path, query))
 
     def open(self, path, **query):
-        """The answer as a file to read as it comes."""
+        """Return the response as a file object."""
         return self.transport.open(_address(path, query))
 
     def download(self, path, target, size=None, version="", told=None, headers=None, **query):
-        """Write an answer to the file `target`, whole or not at all; see runyard_sdk.fetching."""
-        from runyard_sdk.fetching import fetch
+        """Download to the file `target`, completely or not at all; see runyard_sdk.downloads."""
+        from runyard_sdk.downloads import fetch
 
         try:
             fetch(self.transport, _address(path, query), target, size, version, told, headers)
@@ -75,10 +75,9 @@ class Client:
             raise self.transport.translate(error)
 
     def upload(self, path, source, told=None, **query):
-        """PUT the bytes of the file `source`; `told` is called with the number of bytes that went, as they go.
+        """PUT the bytes of the file `source`; `told` is called with the number of bytes sent, as they go.
 
-        Of a file that grows meanwhile, those that it had at first. Raises InvalidArgument for one that is cut again
-        and again.
+        If the file grows, sends its first length. Raises InvalidArgument for one that is repeatedly truncated.
         """
         for _ in range(_TRIES_AGAINST_CUTS):
             with open(source, "rb") as content:
@@ -91,7 +90,7 @@ class Client:
             "Send it again once nothing writes to it."))
 
     def upload_open(self, path, content, size, told=None, **query):
-        """PUT the next `size` bytes of an open file; blobs.BodyTooShort where it has fewer."""
+        """PUT the next `size` bytes of an open file. Raises blobs.BodyTooShort if it has fewer."""
         body = blobs.Exactly(content, size, told)
         try:
             return _decoded(self.transport.request("PUT", _address(path, query), body, {"Content-Length": str(size)}))
@@ -100,12 +99,12 @@ class Client:
             raise
 
     def send_files(self, paths):
-        """Make the contents of local files known to the service; `[[sha256, size], ...]` in the order given."""
+        """Upload the contents of local files; return `[[sha256, size], ...]` in the given order."""
         return blobs.send_files(self, paths)
 
     @property
     def shares_files(self):
-        """Whether the service sees this machine's files, so that contents can be handed over by path."""
+        """Whether the service sees this machine's files, so that contents can be passed by path."""
         if self._shares_files is None:
             self._shares_files = bool(self.get("/health").get("shares_files"))
         return self._shares_files
@@ -117,7 +116,7 @@ class Client:
 
 
 def _address(path, query):
-    """A list gives its key once per item; None, False and an empty list give nothing."""
+    """Path with query: a list repeats its key; None, False and an empty list are left out."""
     given = [(key, _as_text(item)) for key, value in sorted(query.items())
              for item in (value if isinstance(value, list) else [value]) if item is not None and item is not False]
     if not given:
@@ -132,7 +131,8 @@ def _as_text(value):
 
 
 def _encoded(body):
-    """Its JSON as UTF-8; InvalidArgument for a text that cannot be that, such as a file name of another encoding."""
+    """JSON as UTF-8. Raises InvalidArgument for text that cannot be encoded, such as a file name in another encoding.
+    """
     try:
         return json.dumps(body, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""config.json: finding it as SDK v1 does, reading it, writing it."""
+"""config.json: find it as SDK v1 does, read it, write it."""
 
 import json
 import os
@@ -10,9 +10,9 @@ CANDIDATES = (".azureml/config.json", ".azureml/project.json", "aml_config/confi
 
 
 def find(start, file_name=None):
-    """The config file that holds for a folder, or None.
+    """Config file for a folder, or None.
 
-    Each candidate is looked for from `start` up to the root before the next one is tried.
+    Looks for each candidate name from `start` up to the root before trying the next name.
     """
     candidates = CANDIDATES
     if file_name:
@@ -54,7 +54,7 @@ def read(path):
 
 
 def write(folder, file_name, subscription_id, resource_group, workspace_name):
-    """Write a config file below `folder`, as `aml_config/` where that exists, else `.azureml/`; its path."""
+    """Write a config file below `folder`, in `aml_config/` if that exists, else `.azureml/`; return its path."""
     inside = "aml_config" if os.path.isdir(os.path.join(folder, "aml_config")) else ".azureml"
     target = os.path.join(folder, inside, file_name or "config.json")
     os.makedirs(os.path.dirname(target), exist_ok=True)

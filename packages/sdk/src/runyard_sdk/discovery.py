@@ -1,4 +1,4 @@
-"""Where the service is: told by RUNYARD_URL, found in this home, or started."""
+"""Location of the service: given by RUNYARD_URL, found in this home, or started."""
 
 import json
 import os
@@ -6,21 +6,21 @@ import os
 from runyard_sdk import API, WIRE, __version__, start
 from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.home import boot_id, ensured_home, home_folder, host_name, is_of_home
-from runyard_sdk.versions import as_numbers
+from runyard_sdk.start import as_numbers
 
 
 class Service:
-    """An address and the token it takes. `fixed` is true where the address was given, so none may be started."""
+    """A URL and its token. `fixed` is true where the URL was given, so none may be started."""
 
     def __init__(self, url, token, fixed=False):
         self.url, self.token, self.fixed = url.rstrip("/"), token, fixed
 
 
 def locate(refused=None):
-    """The service to speak to; started if this home has none.
+    """Return the service to use; start it if this home has none.
 
-    `refused` is a Service that did not answer: the same address is returned again only
-    where it was given by RUNYARD_URL, or where somebody has started it anew.
+    `refused` is a Service that did not answer: its URL is returned again only if it was given by RUNYARD_URL, or if it
+    was restarted.
     """
     given = os.environ.get("RUNYARD_URL")
     if given:
@@ -34,12 +34,12 @@ def locate(refused=None):
 
 
 def running(home=None):
-    """What `service.json` says of a service of this host and boot; None where there is none."""
+    """Content of `service.json` for a service of this host and boot; None if there is none."""
     path = os.path.join(home or home_folder(), "service.json")
     try:
         with open(path) as source:
             if os.fstat(source.fileno()).st_uid != os.geteuid():
-                return None  # whoever wrote it would get our token, and our code
+                return None  # its writer would get our token and our code
             found = json.load(source)
     except (OSError, ValueError):
         return None

@@ -1,12 +1,12 @@
-"""The service's errors on this side of the wire: the same table of codes, classes and statuses as `runyard.errors`.
+"""Errors of the service: the same table of codes, classes and statuses as `runyard.errors`.
 
-`is_retried` marks errors of a request that the service has not processed: it is sent again.
-`ServiceUnavailable` has no code on the wire: it says that no service answered at all.
+`is_retried` marks errors of requests that the service did not process: they are sent again. `ServiceUnavailable` has no
+code: no service answered at all.
 """
 
 
 class RunyardError(Exception):
-    """`problem` says what is wrong, `hint` the next step, `facts` carry values for programs."""
+    """`problem` says what is wrong, `hint` the next step, `facts` hold values for programs."""
 
     code = "internal"
     status = 500
@@ -22,7 +22,7 @@ class InvalidArgument(RunyardError):
 
 
 class BlobsMissing(InvalidArgument):
-    """The body names blobs that must be sent first; `facts["sha256"]` lists them."""
+    """The body names blobs that must be uploaded first; `facts["sha256"]` lists them."""
 
     code, status = "blobs_missing", 409
 
@@ -32,7 +32,7 @@ class Unauthorized(RunyardError):
 
 
 class Forbidden(Unauthorized):
-    """The token is good, but not for this."""
+    """The token is valid, but not for this operation."""
 
     code, status = "forbidden", 403
 
@@ -50,7 +50,7 @@ class Conflict(RunyardError):
 
 
 class AttemptOver(Conflict):
-    """The attempt that the run's token is of has ended or was replaced by another."""
+    """The attempt of the run's token has ended or was replaced."""
 
     code, status = "attempt_over", 409
 
@@ -60,7 +60,7 @@ class TooLarge(RunyardError):
 
 
 class TooSlow(RunyardError):
-    """The body came too slowly, and others waited."""
+    """The body arrived too slowly while others waited."""
 
     code, status, is_retried = "too_slow", 408, True
 
@@ -78,19 +78,19 @@ class SchemaTooNew(RunyardError):
 
 
 class BlobDamaged(RunyardError):
-    """The content of a stored file is missing or is not what was stored."""
+    """The content of a stored file is missing or corrupt."""
 
     code, status = "blob_damaged", 422
 
 
 class StandingBy(RunyardError):
-    """Another service holds the database: this one answers no requests until that one ends."""
+    """Another service holds the database: this one serves no requests until that one ends."""
 
     code, status, is_retried = "standing_by", 503, True
 
 
 class DatabaseAway(RunyardError):
-    """The database server of the service takes no connections now: it is down, or starts."""
+    """The database of the service accepts no connections: it is down or starting."""
 
     code, status, is_retried = "database_away", 503, True
 
@@ -104,19 +104,19 @@ class DataFailed(RunyardError):
 
 
 class SourceChanged(DataFailed):
-    """The data is other than when it was listed or pinned."""
+    """The data changed since it was listed or pinned."""
 
     code, status = "source_changed", 409
 
 
 class AccessDenied(DataFailed):
-    """A store refuses the credentials, or an address may not be connected to."""
+    """A store rejects the credentials, or connecting to an address is not allowed."""
 
     code, status = "access_denied", 422
 
 
 class Unreachable(DataFailed):
-    """A store or server did not answer for as long as it was asked."""
+    """A store or server did not answer in time."""
 
     code, status = "unreachable", 502
 
@@ -148,6 +148,6 @@ BY_CODE = _tree(RunyardError)
 
 
 def from_wire(body):
-    """An unknown code stays a RunyardError: a newer service may know more codes."""
+    """Exception for an error body; an unknown code, of a newer service, is a RunyardError."""
     known = BY_CODE.get(body.get("code", ""), RunyardError)
     return known(body.get("problem", ""), hint=body.get("hint", ""), **(body.get("facts") or {}))

@@ -1,4 +1,4 @@
-"""Following a run: what the service pushes, across broken connections and restarts of the service."""
+"""Follow a run through server events, across broken connections and restarts of the service."""
 
 import json
 import time
@@ -13,19 +13,19 @@ _BREAKS = 20
 def follow(client, run_id):
     """Yield `("status", status, message)`, `("log", path, text)` and, last, `("end", record)`.
 
-    A log goes on where it stopped when the connection broke. Raises ServiceUnavailable when the service does
-    not come back in time (see runyard_sdk.transport), or breaks off again and again with no news in between.
+    After a broken connection a log resumes where it stopped. Raises ServiceUnavailable if the service does not come
+    back in time (see runyard_sdk.transport), or disconnects repeatedly without news.
     """
     return _followed(client, run_id, _OneLog())
 
 
 def follow_ranks(client, run_id, rank=None):
-    """The same for the logs of all ranks at once, or of one: a log's event is `("log", path, text, rank, role)`."""
+    """Like `follow`, for the logs of all ranks or of one: a log event is `("log", path, text, rank, role)`."""
     return _followed(client, run_id, _RankLogs(rank))
 
 
 class _OneLog(object):
-    """How far the run's one log has been read."""
+    """Read position in the run's log."""
 
     def __init__(self):
         self._position = {}
@@ -39,7 +39,7 @@ class _OneLog(object):
 
 
 class _RankLogs(object):
-    """How far the log of each rank has been read."""
+    """Read position in the log of each rank."""
 
     def __init__(self, rank):
         self._ranks, self._offsets = "all" if rank is None else rank, {}
@@ -65,7 +65,7 @@ def _followed(client, run_id, reading):
                 if event[0] == "end":
                     return
         except (OSError, ValueError, HTTPException):
-            pass  # the connection broke: what was read stands, the rest is asked for again
+            pass  # connection broken: keep what was read, request the rest again
         breaks += 1
         if breaks >= _BREAKS:
             raise ServiceUnavailable("The service breaks off each time it is asked about run {}.".format(run_id),

@@ -3,12 +3,12 @@ import stat
 
 
 def home_folder():
-    """The folder of this user's service: `RUNYARD_HOME`, else `~/.runyard`. It need not exist."""
+    """Folder of this user's service: `RUNYARD_HOME`, else `~/.runyard`. It need not exist."""
     return os.path.abspath(os.environ.get("RUNYARD_HOME") or os.path.join(os.path.expanduser("~"), ".runyard"))
 
 
 def ensured_home():
-    """Make the folder if need be. Raises ServiceUnavailable where it cannot be this user's home."""
+    """Create the folder if needed. Raises ServiceUnavailable where it cannot be this user's home."""
     from runyard_sdk.errors import ServiceUnavailable
 
     home = home_folder()
@@ -26,9 +26,9 @@ ANOTHER_HOME = "Set RUNYARD_HOME to a folder of your own."
 
 
 def why_not_ours(home):
-    """(problem, hint) where that folder must not be used as this user's home; None where it may, or is not there.
+    """(problem, hint) if the folder must not be used as this user's home; None if it may, or does not exist.
 
-    Whoever owns the folder, a link to it, or may replace it could read every token in it and run code as its user.
+    Whoever owns the folder or a link to it, or may replace it, could read every token in it and run code as its user.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -47,7 +47,7 @@ def why_not_ours(home):
 
 
 def home_identity(home):
-    """Tells a folder from a copy of it while this machine runs; None where it is not there."""
+    """Identifier that differs between a folder and a copy of it, on this machine; None if it does not exist."""
     try:
         found = os.stat(home)
     except OSError:
@@ -56,7 +56,7 @@ def home_identity(home):
 
 
 def is_of_home(facts, home):
-    """Whether a service.json was written for this home, and not for one that it was copied from."""
+    """Whether a service.json was written for this home, not for one it was copied from."""
     return facts.get("home_id") in (None, home_identity(home))
 
 
@@ -65,7 +65,7 @@ def host_name():
 
 
 def boot_id():
-    """The kernel's boot id, which tells a file of this boot from one left by another; "" where there is none."""
+    """The kernel's boot id, to recognise files left by another boot; "" if there is none."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as source:
             return source.read().strip()
@@ -74,7 +74,7 @@ def boot_id():
 
 
 def private(path, flags):
-    """An `opener` for `open()`: a new file is for its owner only."""
+    """`opener` for `open()`: a new file is readable by its owner only."""
     return os.open(path, flags, 0o600)
 
 

@@ -2,7 +2,7 @@ import os
 
 
 def uuid4():
-    """A random UUID as text. The module `uuid` costs a tenth of our import time on old Pythons."""
+    """Random UUID as text. Importing `uuid` costs a tenth of our import time on old Pythons."""
     raw = bytearray(os.urandom(16))
     raw[6] = (raw[6] & 0x0F) | 0x40
     raw[8] = (raw[8] & 0x3F) | 0x80

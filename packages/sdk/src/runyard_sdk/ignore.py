@@ -1,11 +1,11 @@
-"""What of a folder stays behind: gitignore rules of a source folder, those of Docker of a build context."""
+"""Ignore rules: gitignore rules for a source folder, Docker's for a build context."""
 
 import os
 import re
 
 
 def source_rules(folder):
-    """The rules of a source folder: its own `.amlignore`, else `.gitignore`; without either nothing is left out."""
+    """Rules of a source folder: its `.amlignore`, else `.gitignore`; without either nothing is excluded."""
     for name in (".amlignore", ".gitignore"):
         if os.path.isfile(os.path.join(folder, name)):
             return Rules(_lines(folder, name))
@@ -13,12 +13,12 @@ def source_rules(folder):
 
 
 def context_rules(folder):
-    """The rules of a folder that an image is built from: its `.dockerignore`."""
+    """Rules of a build context: its `.dockerignore`."""
     return DockerRules(_lines(folder, ".dockerignore"))
 
 
 def no_rules(folder):
-    """Nothing of the folder is left out."""
+    """Rules that exclude nothing."""
     return Rules([])
 
 
@@ -40,10 +40,9 @@ class Rules:
         self._patterns = [pattern for pattern in map(_compiled, lines) if pattern]
 
     def leave_out(self, path, is_folder):
-        """Whether this path, relative and with forward slashes, is left out by its own name.
+        """Whether this path, relative and with forward slashes, is excluded by its own name.
 
-        A caller that walks from the top never asks about what lies below a folder that is left out: nothing
-        there can be taken back in, as in git.
+        A caller that walks from the top skips excluded folders: nothing below can be re-included, as in git.
         """
         left_out = False
         for matches, keeps, folders_only in self._patterns:
@@ -53,10 +52,10 @@ class Rules:
 
 
 class DockerRules:
-    """Docker's patterns: each is meant from the folder's root, and an exception brings back what lies deeper too."""
+    """Docker's patterns: relative to the root; an exception also re-includes what is below it."""
 
     file_name = ".dockerignore"
-    follows_links_out = False  # Who builds from a folder of somebody else's does not mean to send their own files.
+    follows_links_out = False  # Building from somebody else's folder must not send one's own files.
 
     def __init__(self, lines):
         texts = (line.strip() for line in lines)
@@ -64,7 +63,7 @@ class DockerRules:
         self._has_exceptions = any(keeps for _, keeps, _ in self._patterns)
 
     def leave_out(self, path, is_folder):
-        """As Rules.leave_out; a folder stays for as long as an exception may bring back something in it."""
+        """As Rules.leave_out; a folder is kept while an exception may re-include something in it."""
         if is_folder and self._has_exceptions:
             return False
         left_out = False
@@ -105,7 +104,7 @@ def _compiled(line):
     try:
         return re.compile("(?s){}{}\\Z".format(prefix, expression)).match, keeps, folders_only
     except re.error:
-        return None  # git, too, lets a malformed pattern match nothing
+        return None  # in git, too, a malformed pattern matches nothing
 
 
 def _without_trailing_spaces(line):
@@ -118,11 +117,11 @@ _ANY_FOLDERS = "(?:[^/]+/)*?"
 
 
 def _as_expression(pattern):
-    """No pattern takes long, however many stars it has: what follows a star is looked for once, from the left, which
-    finds a match if there is one."""
+    """Regular expression without backtracking, however many stars: what follows a star is searched once, from the left.
+    """
     parts = pattern.split("/")
     once = _Once()
-    result, after = [], ""  # `after`: the parts since the last `**`, with it
+    result, after = [], ""  # `after`: the parts since the last `**`, included
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         if part == "**":
@@ -134,8 +133,7 @@ def _as_expression(pattern):
 
 
 class _Once(object):
-    """Makes an expression that never tries again what it has matched: an atomic group, which `re` has from Python 3.11
-    on."""
+    """Makes atomic groups, which `re` has only from Python 3.11 on."""
 
     def __init__(self):
         self._count = 0

@@ -1,27 +1,34 @@
-"""What a run says about itself, as lines that are appended and never wait for anyone.
+"""Journal of a run: lines that are appended without waiting.
 
-docs/wire.md, section Journal, has the line formats. Three places to append to: a file that the node's supervisor
-reads as it grows (`FileJournal`), one that this process sends itself (`runyard_sdk.interactive`), and a buffer in
-memory where the service is on another machine (`runyard_sdk.outbox`).
+docs/wire.md, section Journal, has the line formats. Lines go to a file that the node's supervisor reads as it grows
+(`FileJournal`), to a file that this process sends itself, or to memory where the service is on another machine (both in
+`runyard_sdk.interactive`).
+
+On a full disk lines stay in memory: counted, and saved when the process ends. For that the supervisor holds files
+`.room-N` in the journals folder whose blocks are allocated; a process that ends takes one, fills it and renames it to a
+journal. An empty file `waiting-RANK-PID-RANDOM` exists while lines wait in memory; `lost-COUNT-...` says how many were
+lost. `full-RANK-PID-RANDOM` is left by a process that a full disk ended, whose traceback may be missing too.
 """
 
+import errno
 import json
 import os
+import sys
 import time
 from collections import deque
 from json.encoder import encode_basestring_ascii as _quote
-
-# Not where it is needed: Python keeps the compiled file of a module, and a disk that is full would cut it off.
-from runyard_sdk.full_disk import Waiting, save
 
 KEPT_LINES = 10000
 _now = time.time
 _getpid = os.getpid
 _write = os.write
+_ROOM = ".room-"
+_LONGEST_COUNT_LINE = 40
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Journal:
-    """The lines. A subclass says where they go, in `_append(line: bytes)`, which must not raise OSError."""
+    """Writes lines. A subclass implements `_append(line: bytes)`, which must not raise OSError."""
 
     def __init__(self):
         self._starts = {}
@@ -53,7 +60,7 @@ class Journal:
         self._line(["i", name, artifact_path, _now()])
 
     def tag(self, key, value):
-        """A tag; `value` None removes it."""
+        """Set a tag; `value` None removes it."""
         self._line(["tag", key, value])
 
     def prop(self, key, value):
@@ -75,9 +82,9 @@ class Journal:
 class FileJournal(Journal):
     """One file per process; a forked child opens its own.
 
-    A write that fails is kept and tried again with the next one, `KEPT_LINES` at most; what had to be dropped
-    is counted, and said in the journal once it can be written again. In a `supervised` folder the supervisor is told
-    while lines are kept, and `finish` saves them.
+    Failed writes are kept, `KEPT_LINES` at most, and retried with the next one; dropped lines are counted, and the
+    count is written later. In a `supervised` folder the supervisor is told while lines are kept, and `finish` saves
+    them.
     """
 
     def __init__(self, folder, run_id, rank="0", supervised=False):
@@ -91,14 +98,14 @@ class FileJournal(Journal):
         self._forget_kept()
 
     def retry(self):
-        """Try to write what is kept; True when nothing is left."""
+        """Try to write the kept lines; True when none is left."""
         if self._pid != _getpid():
             return True
         with self._lock:
             return self._write_kept()
 
     def finish(self):
-        """The process ends: save or count what cannot be written. Lines that come later are treated so one by one."""
+        """Save or count what cannot be written, at the end of the process. Later lines are handled one by one."""
         self._is_ending = True
         if not self.retry():
             with self._lock:
@@ -119,8 +126,8 @@ class FileJournal(Journal):
             self._finish(line, written)
 
     def _open(self):
-        """Begin a file of this process, once. Lines a parent kept are the parent's to write."""
-        # A lock that another thread held at the fork is never given back in the child.
+        """Open the file of this process, once. Lines that a parent kept are written by the parent."""
+        # A lock that another thread held at the fork is never released in the child.
         is_ours = self._opening.acquire(timeout=1)
         try:
             if self._pid != _getpid():
@@ -155,7 +162,7 @@ class FileJournal(Journal):
         return os.open(os.path.join(self._folder, name), flags, 0o600)
 
     def _keep(self, line):
-        """Losing a point is bad; losing a week of training is worse."""
+        """Keep a line that could not be written: losing a point is bad, losing a week of training is worse."""
         with self._lock:
             if len(self._kept) >= KEPT_LINES:
                 self._kept.popleft()
@@ -164,7 +171,7 @@ class FileJournal(Journal):
             self._write_or_wait()
 
     def _finish(self, line, written):
-        """A disk that fills may take half a line: the rest must come before any other line."""
+        """Write the rest of a partial line first: a disk that fills may take half a line."""
         with self._lock:
             self._tear(line, written)
             self._write_or_wait()
@@ -175,22 +182,22 @@ class FileJournal(Journal):
         if self._is_ending:
             self._save_kept()
         elif self._waiting is None:
-            self._waiting = Waiting(self._folder, self._rank)
+            self._waiting = WaitingLines(self._folder, self._rank)
 
     def _save_kept(self):
-        """The half of a line that was written is never read: it has no end."""
+        """Save the kept lines. A partial line is never read, because it has no end."""
         lines, dropped = list(self._kept), self._dropped
         if self._torn and self._torn_points == 1:
             lines.insert(0, self._torn_line)
         elif self._torn:
             dropped += self._torn_points
-        waiting = self._waiting or Waiting(self._folder, self._rank)
-        lost = save(self._folder, self._new_name(), lines, dropped)
+        waiting = self._waiting or WaitingLines(self._folder, self._rank)
+        lost = save_waiting_lines(self._folder, self._new_name(), lines, dropped)
         if lost:
             waiting.lose(lost)
         else:
             waiting.end()
-        # The file cannot go on after half a line.
+        # Nothing may follow a partial line.
         self._fd = None
         self._forget_kept()
 
@@ -225,3 +232,102 @@ class FileJournal(Journal):
     def _write_torn(self):
         while self._torn:
             self._torn = self._torn[os.write(self._fd, self._torn):]
+
+
+class WaitingLines:
+    """Files that tell the supervisor that a process has lines in memory."""
+
+    def __init__(self, folder, rank):
+        self._folder, self._name = folder, _waiting_file_name(rank)
+        _make_file(self._path("waiting"))
+
+    def end(self):
+        """All lines have been written or saved."""
+        try:
+            os.remove(self._path("waiting"))
+        except OSError:
+            pass
+
+    def lose(self, count):
+        """Record that so many lines are lost."""
+        path = self._path("lost-{}".format(count))
+        try:
+            os.rename(self._path("waiting"), path)
+        except OSError:
+            if not _make_file(path):
+                sys.stderr.write("Runyard: {} logged points were lost: the disk is full.\n".format(count))
+
+    def _path(self, what):
+        return os.path.join(self._folder, "{}-{}".format(what, self._name))
+
+
+def note_cause(folder, rank):
+    """At process exit: record whether a full disk caused the exception that ended it, if any."""
+    error, seen = getattr(sys, "last_value", None), set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _make_file(os.path.join(folder, "full-" + _waiting_file_name(rank)))
+            return
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+
+
+def save_waiting_lines(folder, journal_name, lines, dropped):
+    """Write lines into a room file of the supervisor and rename it to a journal. Return how many lines are lost,
+    including `dropped`, unless the journal says it."""
+    taken = _take_room(folder)
+    if taken is None:
+        return len(lines) + dropped
+    descriptor, path = taken
+    try:
+        content = _fitting(lines, dropped, os.fstat(descriptor).st_size)
+        written = 0
+        while written < len(content):
+            written += os.pwrite(descriptor, content[written:], written)
+        os.ftruncate(descriptor, written)
+        os.rename(path, os.path.join(folder, journal_name))
+    except OSError:
+        return len(lines) + dropped
+    finally:
+        os.close(descriptor)
+    return 0
+
+
+def _take_room(folder):
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith(_ROOM))
+    except OSError:
+        return None
+    for name in names:
+        path = os.path.join(folder, ".taken-" + os.urandom(8).hex())
+        try:
+            os.rename(os.path.join(folder, name), path)  # only one process gets it
+            return os.open(path, os.O_WRONLY | os.O_CLOEXEC), path
+        except OSError:
+            continue
+    return None
+
+
+def _fitting(lines, dropped, size):
+    left, fitting = size - _LONGEST_COUNT_LINE, []
+    for line in lines:
+        if len(line) > left:
+            break
+        left -= len(line)
+        fitting.append(line)
+    lost = dropped + len(lines) - len(fitting)
+    if lost:
+        fitting.append(json.dumps(["drop", lost]).encode("ascii") + b"\n")
+    return b"".join(fitting)
+
+
+def _waiting_file_name(rank):
+    return "{}-{}-{}".format(rank, os.getpid(), os.urandom(4).hex())
+
+
+def _make_file(path):
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return False
+    return True

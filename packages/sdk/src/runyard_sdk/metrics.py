@@ -1,4 +1,4 @@
-"""From packed metrics (docs/wire.md) to the shapes that SDK v1's get_metrics returns."""
+"""Packed metrics (docs/wire.md) in the shapes that SDK v1's get_metrics returns."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ def read_all(client, path, **query):
 
 
 def unpacked(content):
-    """`[(header of one metric, its values), ...]` of a packed answer."""
+    """`[(header of one metric, its values), ...]` of a packed response."""
     end = content.index(b"\n")
     header = _header(content)
     found, position = [], end + 1
@@ -34,7 +34,7 @@ def _header(content):
 
 
 def shaped(series, run_id):
-    """`{name: value}` as v1 returns it, of one run's `(header, values)` pairs."""
+    """`{name: value}` as v1 returns it, from one run's `(header, values)` pairs."""
     result = {}
     for metric, values in series:
         if values:

@@ -2,10 +2,10 @@ THREADS = 8
 
 
 def each_in_parallel(work, items, threads=THREADS):
-    """Generate (item, work(item)) as they are done, in any order.
+    """Generate (item, work(item)) as they finish, in any order.
 
-    The first error is raised once the threads have finished what they had begun; the items after it are left alone,
-    as they are when the caller stops asking.
+    The first error is raised once the threads have finished what they began; later items are not started, nor when the
+    caller stops iterating.
     """
     items = list(items)
     if len(items) < 2:

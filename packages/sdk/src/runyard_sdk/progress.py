@@ -1,4 +1,4 @@
-"""Progress of uploads and downloads: a live bar in a terminal or notebook, now and then a line elsewhere."""
+"""Progress of uploads and downloads: a live bar in a terminal or notebook, occasional lines elsewhere."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ _WIDTH = 24
 
 
 class Progress:
-    """How far a transfer is. Use it as a context manager; it may be told from many threads.
+    """Progress of a transfer, as a context manager; thread-safe.
 
-    Nothing is shown for what takes a moment only, and nothing that goes wrong with showing ever reaches the caller.
+    Short transfers show nothing, and errors of the display never reach the caller.
     """
 
     def __init__(self, title, files=0, size=None, is_shown=True):
@@ -24,8 +24,8 @@ class Progress:
         self._display = _display() if is_shown else None
         self._next = self.started + (self._display.first_after if self._display else 0)
 
-    def came(self, count):
-        """So many bytes more; of a transfer that begins again, so many less."""
+    def add_bytes(self, count):
+        """Add so many bytes; negative when a transfer starts again."""
         with self._lock:
             self.bytes_done += count
             self._show()
@@ -35,15 +35,15 @@ class Progress:
             self.files_done += 1
             self._show()
 
-    def say(self, text):
-        """Print a line on stdout, above the bar where there is one."""
+    def print_line(self, text):
+        """Print a line on stdout, above the bar if there is one."""
         with self._lock:
             self._try("clear")
             print(text)
 
     @property
     def line(self):
-        """The state in words: '3 of 10 files, 1.2 of 4.0 GB, 120.0 MB/s'."""
+        """State as text: '3 of 10 files, 1.2 of 4.0 GB, 120.0 MB/s'."""
         parts = ["{} of {} files".format(self.files_done, self.files)] if self.files else []
         if self.size:
             parts.append("{} of {}".format(readable_size(self.bytes_done), readable_size(self.size)))
@@ -56,7 +56,7 @@ class Progress:
 
     @property
     def share(self):
-        """How much of it is done, from 0 to 1."""
+        """Fraction done, from 0 to 1."""
         done, whole = (self.bytes_done, self.size) if self.size else (self.files_done, self.files)
         return min(1.0, max(0.0, done / float(whole))) if whole else 0.0
 
@@ -76,12 +76,12 @@ class Progress:
         try:
             if self._display is not None:
                 getattr(self._display, what)(*arguments)
-        except Exception:  # a closed terminal or a broken front end is no reason to end a transfer
+        except Exception:  # a closed terminal or a broken front end must not end a transfer
             self._display = None
 
 
 class _Terminal:
-    """One line on stderr that is drawn over."""
+    """One line on stderr that is overwritten."""
 
     first_after, every = 0.3, 0.1
 
@@ -109,7 +109,7 @@ class _Terminal:
 
 
 class _Notebook:
-    """A bar below the cell that is updated in place."""
+    """A bar below the cell, updated in place."""
 
     first_after, every = 0.3, 0.25
 
@@ -127,7 +127,7 @@ class _Notebook:
             self._shown.update(bar)
 
     def clear(self):
-        """Lines go above the bar by themselves."""
+        """Do nothing: lines appear above the bar."""
 
     def end(self, progress):
         if self._shown is not None:
@@ -135,7 +135,7 @@ class _Notebook:
 
 
 class _Lines:
-    """A line on stderr every ten seconds: for logs."""
+    """A line on stderr every ten seconds, for logs."""
 
     first_after, every = 10, 10
 
@@ -144,10 +144,10 @@ class _Lines:
         sys.stderr.flush()
 
     def clear(self):
-        """Its lines stay."""
+        """Do nothing: its lines stay."""
 
     def end(self, progress):
-        """The last line was said by whoever asked for the transfer."""
+        """Do nothing: the caller prints the last line."""
 
 
 def readable_size(count):
@@ -164,17 +164,17 @@ def _display():
     try:
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             return _Terminal()
-    except (AttributeError, ValueError):  # stderr may be closed, or something without a terminal's manners
+    except (AttributeError, ValueError):  # stderr may be closed, or not be a real terminal
         return None
     return _Lines()
 
 
 def _is_kernel():
-    """Whether this is a notebook's kernel; IPython is never imported to find out."""
+    """Whether this is a notebook kernel; never imports IPython."""
     shell = sys.modules.get("IPython")
     try:
         return shell is not None and getattr(shell.get_ipython(), "kernel", None) is not None
-    except Exception:  # a half-imported IPython is none
+    except Exception:  # IPython is only partly imported
         return False
 
 

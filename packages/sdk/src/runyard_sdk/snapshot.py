@@ -1,22 +1,26 @@
-"""The source folder of a run, as a list of `[path, sha256, size, mode]`."""
+"""Source folder of a run, as a list of `[path, sha256, size, mode]`."""
 
+import json
 import os
 import stat
+import time
 
 from runyard_sdk.blobs import hashed
 from runyard_sdk.errors import InvalidArgument, TooLarge
+from runyard_sdk.home import home_folder
 from runyard_sdk.ignore import source_rules
-from runyard_sdk.statcache import StatCache
 
 WARN_BYTES = 300 * 1024 * 1024
 REFUSE_BYTES = 10 * 1024 * 1024 * 1024
+_ALWAYS_READ_BELOW = 16 * 1024
+_STILL_WARM_NANOSECONDS = 2 * 10 ** 9
 
 
 def take(folder, refuse_above=REFUSE_BYTES, warn=None, rules_of=source_rules):
-    """Entries of all files that the rules of the folder leave in, sorted by path; see runyard_sdk.ignore.
+    """Entries of all files that the folder's ignore rules leave in, sorted by path; see runyard_sdk.ignore.
 
-    Unchanged files of a folder seen before are not read again. Raises TooLarge above `refuse_above` bytes;
-    above `WARN_BYTES` it goes on and tells `warn` which files are the largest.
+    Unchanged files of a known folder are not read again. Raises TooLarge above `refuse_above` bytes; above `WARN_BYTES`
+    calls `warn` with the largest files.
     """
     folder = os.path.abspath(folder)
     if not os.path.isdir(folder):
@@ -31,22 +35,22 @@ def take(folder, refuse_above=REFUSE_BYTES, warn=None, rules_of=source_rules):
         try:
             entries.append([path] + cache.hashed(path, full, facts) + [facts.st_mode & 0o777])
         except FileNotFoundError:
-            continue  # gone since the folder was read
+            continue  # removed since the folder was listed
     cache.save()
     return entries
 
 
 def take_file(path):
-    """The entries of one file alone."""
+    """Entries of a single file."""
     sha256, size = hashed(path)
     return [[os.path.basename(path), sha256, size, os.stat(path).st_mode & 0o777]]
 
 
 def walk(folder, rules):
-    """`(path with forward slashes, full path, stat)` of every regular file that is not left out.
+    """`(path with forward slashes, full path, stat)` of every regular file that is not excluded.
 
-    Links are followed, a link that leads back up only once; one that leads out of the folder where the rules say so.
-    Sockets, pipes and devices are no files.
+    Follows links, but a link to a parent folder only once, and a link out of the folder only if the rules allow it.
+    Skips sockets, pipes and devices.
     """
     above = {_identity(os.stat(folder))}
     bounds = None if rules.follows_links_out else os.path.join(os.path.realpath(folder), "")
@@ -61,7 +65,7 @@ def _walk(folder, prefix, rules, above, bounds):
         try:
             facts = item.stat()
         except OSError:
-            continue  # a dangling link, or gone since the folder was read
+            continue  # a dangling link, or removed since the folder was listed
         if bounds and item.is_symlink() and not os.path.realpath(item.path).startswith(bounds):
             continue
         is_folder = stat.S_ISDIR(facts.st_mode)
@@ -110,3 +114,57 @@ def _readable(size):
             return "{:.0f} {}".format(size, unit)
         size /= 1024.0
     return "{:.1f} GB".format(size)
+
+
+class StatCache:
+    """Cache of file hashes, valid while size, times and inode are the same.
+
+    Small files are always read. So is a file that changed within two seconds of hashing: its times would not show a
+    second change. A cache that cannot be read or written only costs time.
+    """
+
+    def __init__(self, folder):
+        import hashlib
+
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32] + ".json"
+        self._path = os.path.join(home_folder(), "stat-cache", name)
+        self._known = None
+        self._fresh = {}
+        self._changed = False
+
+    def hashed(self, path, full_path, facts):
+        """`[sha256, size]` of the file, whose size may differ from `facts` by now."""
+        if facts.st_size < _ALWAYS_READ_BELOW:
+            return hashed(full_path)
+        if self._known is None:
+            self._known = self._load()
+        seen = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+        known = self._known.get(path)
+        if known and known[:4] == seen:
+            self._fresh[path] = known
+            return [known[4], known[0]]
+        digest, size = hashed(full_path)
+        self._changed = True
+        if time.time() * 10 ** 9 - max(facts.st_mtime_ns, facts.st_ctime_ns) > _STILL_WARM_NANOSECONDS:
+            self._fresh[path] = seen + [digest]
+        return [digest, size]
+
+    def save(self):
+        if not self._changed and (self._known is None or len(self._known) == len(self._fresh)):
+            return
+        partial = "{}.{}".format(self._path, os.getpid())
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with open(partial, "w") as sink:
+                json.dump(self._fresh, sink)
+            os.replace(partial, self._path)
+        except (OSError, ValueError):
+            pass
+
+    def _load(self):
+        try:
+            with open(self._path) as source:
+                found = json.load(source)
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Starting a service: one per home, however many processes ask at once."""
+"""Start the service: one per home, however many processes ask at once."""
 
 import json
 import os
@@ -7,22 +7,21 @@ import time
 
 from runyard_sdk.errors import ServiceUnavailable
 from runyard_sdk.home import home_folder, is_of_home, private
-from runyard_sdk.versions import as_numbers
 
 START_SECONDS = 60
 _ROOM_FOR_ERROR_BYTES = 64 << 10
 LOOK_AGAIN_SECONDS = 0.01
 _NOT_FOR_THE_SERVICE = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONINSPECT")
-# Whatever has these ends with the worker of a web service. The service that a scoring script starts must not.
+# Processes with these variables end with a web service worker. A service that a scoring script starts must not.
 _OF_A_WORKER = ("AML_APP_ROOT", "AZUREML_APP_ROOT", "AZUREML_ENTRY_SCRIPT", "AZUREML_MODEL_DIR", "RUNYARD_MODELS_ROOT",
                 "RUNYARD_SERVICE", "RUNYARD_WORKER")
 _newer = {}
 
 
 def ensure(home, usable):
-    """The facts of a service that answers; started under `start.lock` if `usable()` finds none.
+    """Facts of a service that answers; starts one under `start.lock` if `usable()` finds none.
 
-    An older service, which `usable` refuses while it answers, is asked to stop first. Runs go on meanwhile.
+    An older service, which `usable` refuses although it answers, is stopped first. Runs go on meanwhile.
     """
     fcntl = _locking()
     with open(os.path.join(home, "start.lock"), "a", opener=private) as lock:
@@ -32,7 +31,7 @@ def ensure(home, usable):
             return found
         stale = _read(os.path.join(home, "service.json"))
         if stale and not is_of_home(stale, home):
-            stale = None  # left by the copying of another home, whose service is none of ours
+            stale = None  # left by copying another home, whose service is not ours
         if stale and answers(stale):
             _stop(stale)
         process = _launch(home, "--keep" if stale and stale.get("kept") else "--on-demand")
@@ -40,7 +39,7 @@ def ensure(home, usable):
 
 
 def executable(home):
-    """The `runyard` to start: beside this interpreter, on PATH, else the one `runyard up` recorded."""
+    """The `runyard` program to start: next to this interpreter, on PATH, else the one that `runyard up` recorded."""
     import shutil
 
     beside = [os.path.join(folder, "runyard") for folder in (os.path.dirname(sys.executable), sys.prefix + "/bin")]
@@ -58,7 +57,7 @@ def executable(home):
 
 
 def can_be_newer(found):
-    """Whether the program we would start is newer than the running service; asked once a process."""
+    """Whether the program we would start is newer than the running service; checked once per process."""
     running = build_of(found)
     if running not in _newer:
         _newer[running] = _installed_build() > running
@@ -66,13 +65,13 @@ def can_be_newer(found):
 
 
 def build_of(found):
-    """Version and API of a service, to compare: services before API 2 do not name theirs."""
+    """Comparable version and API of a service; services before API 2 do not report theirs."""
     api = found.get("api")
     return as_numbers(found.get("version")), api if isinstance(api, int) else 1
 
 
 def answers(found):
-    """Whether something takes connections at the service's address."""
+    """Whether the service's address accepts connections."""
     import socket
     from urllib.parse import urlsplit
 
@@ -108,7 +107,7 @@ def _installed_build():
 
 
 def program_variables(home):
-    """The variables that the `runyard` program is started with: none that are meant for this interpreter."""
+    """Environment variables for the `runyard` program, without those meant for this interpreter."""
     variables = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_SERVICE}
     variables["RUNYARD_HOME"] = home
     return variables
@@ -129,10 +128,10 @@ def _await(home, process, usable):
     deadline, is_last = time.monotonic() + START_SECONDS, False
     error_file = os.path.join(home, "start-error.json")
     while not is_last:
-        is_last = time.monotonic() > deadline  # one more look: this process may have been stopped meanwhile
+        is_last = time.monotonic() > deadline  # check once more: this process may have been stopped meanwhile
         found = usable()
         if found:
-            process.returncode = 0  # it is meant to outlive us: no warning when the Popen object is collected
+            process.returncode = 0  # it outlives us on purpose: avoids the ResourceWarning
             return found
         failure = _read(error_file)
         if failure:
@@ -149,7 +148,7 @@ def _await(home, process, usable):
 
 
 def _require_some_space(home):
-    """On a full disk a service that cannot start leaves no word of why."""
+    """Raise on a full disk, where a service that cannot start leaves no error message."""
     import shutil
 
     if shutil.disk_usage(home).free < _ROOM_FOR_ERROR_BYTES:
@@ -158,7 +157,7 @@ def _require_some_space(home):
 
 
 def _stop(found):
-    """Ask an older service to stop and wait until nothing answers there."""
+    """Ask an older service to stop; wait until nothing answers."""
     import http.client
     from urllib.parse import urlsplit
 
@@ -168,7 +167,7 @@ def _stop(found):
         connection.request("POST", "/api/v1/shutdown", headers={"Authorization": "Bearer " + found["token"]})
         connection.getresponse().read()
     except (OSError, http.client.HTTPException):
-        pass  # it may go away before it has answered
+        pass  # it may exit before it has answered
     finally:
         connection.close()
     deadline = time.monotonic() + START_SECONDS
@@ -208,3 +207,14 @@ def _tail(home, size=2000):
             return source.read().decode("utf-8", "replace")
     except OSError:
         return "(nothing)"
+
+
+def as_numbers(version):
+    """Comparable tuple of a version: '0.10.1' -> (0, 10, 1). Ignores what follows a non-digit."""
+    numbers = []
+    for part in str(version).split("."):
+        digits = "".join(char for char in part if char.isdigit())
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)

@@ -14,18 +14,18 @@ _SILENCE_SECONDS = 120
 _PATIENCE_SECONDS = 60
 _PATIENCE_WITH_STRANGERS_SECONDS = 5
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
-# Answers of a proxy, without a code: the service is down, or the body came too slowly. The service's errors have one.
+# Responses of a proxy, without an error code: the service is down, or the body came too slowly.
 _FROM_A_PROXY = (408, 502, 503, 504)
 
 
 class Transport:
-    """One kept connection per thread to the service, wherever it is now.
+    """One persistent connection per thread to the service, wherever it is now.
 
-    A refused connection is tried again after looking for the service anew (which starts it where that is ours
-    to do). A request that may have reached the service is repeated only when repeating is harmless; so is one that
-    was refused by an error with `is_retried`. Retries end 60 seconds after the request's first failure; 5 where the
-    address was given and has never answered: it may be mistyped. Every error passes through `translate`, which may
-    return another exception to raise in its place.
+    A refused connection is retried after locating the service again (which starts it where that is ours to do). A
+    request that may have reached the service is repeated only when that is harmless; so is one refused with an
+    `is_retried` error. Retries end 60 seconds after the request's first failure; 5 where the URL was given and has
+    never answered, because it may be mistyped. Every error passes through `translate`, which may return another
+    exception to raise in its place.
     """
 
     def __init__(self, translate=lambda error: error, find=locate):
@@ -37,28 +37,28 @@ class Transport:
 
     @property
     def address(self):
-        """Where the service is, as far as known now."""
+        """Last known URL of the service."""
         return self.service.url
 
     @property
     def service(self):
-        """The same, with the token that it takes."""
+        """Last known service, with its token."""
         return self._known_service()
 
     def request(self, method, path, body=None, headers=None, repeatable=None):
-        """The whole answer as bytes. `body` is bytes, an open file or None."""
+        """Return the response as bytes. `body` is bytes, an open file or None."""
         if repeatable is None:
             repeatable = method in _REPEATABLE
         return self._translated(method, path, body, headers or {}, repeatable, self._kept, _read)
 
     def open(self, path, method="GET", body=None, headers=None):
-        """An answer to be read as it comes, on a connection of its own; close it when done."""
+        """Open a response for streaming, on its own connection; close it when done."""
         headers = dict(headers or {}, Connection="close")
         return self._translated(method, path, body, headers, True, self._fresh)
 
     @contextmanager
     def stream(self, path, headers=None):
-        """An answer to be read to its end on this thread's kept connection, which is dropped when it is not."""
+        """Stream a response on this thread's connection, which is dropped unless read to the end."""
         answer = self._translated("GET", path, None, headers or {}, True, self._kept)
         connection = self._local.kept[2]
         try:
@@ -77,7 +77,7 @@ class Transport:
         raise translated
 
     def _exchange(self, method, path, body, headers, repeatable, connect, finish=lambda answer: answer):
-        """The answer, as `finish` takes it; what fails while `finish` reads it is tried again too."""
+        """Result of `finish(response)`; errors while `finish` reads are retried too."""
         from http.client import HTTPException
 
         from runyard_sdk.trust import is_about_trust, untrusted
@@ -104,9 +104,9 @@ class Transport:
                 if hasattr(body, "seek"):
                     body.seek(0)
             except RunyardError as error:
-                # An answer of the service: the connection is in step.
+                # A response of the service: the connection is in sync.
                 if was_sent and method == "DELETE" and isinstance(error, NotFound):
-                    return b""  # the request that broke off has deleted it
+                    return b""  # the interrupted request has deleted it
                 if not (error.is_retried and repeatable and retries.go_on(self._patience())):
                     raise
                 self._drop(connection)
@@ -117,7 +117,7 @@ class Transport:
                 raise
 
     def _retry(self, retries, service, error):
-        """Pause and look for the service anew; ServiceUnavailable where it has been away for too long."""
+        """Pause and locate the service again. Raises ServiceUnavailable after too long."""
         if not retries.go_on(self._patience(is_known=not service.fixed)):
             raise self._unavailable(service, error)
         self._forget(service)
@@ -168,7 +168,7 @@ class Transport:
         from runyard_sdk.trust import connection_to
 
         connection = connection_to(service.url, timeout=_SILENCE_SECONDS)
-        connection.blocksize = _BLOCK  # of files that are sent; Python 3.6 ignores it
+        connection.blocksize = _BLOCK  # for files that are sent; Python 3.6 ignores it
         connection.connect()
         return connection
 
@@ -184,7 +184,7 @@ class Transport:
         return self._service
 
     def _forget(self, service):
-        """Look anew; what did not answer is told to the search, so that it is not found again as it was."""
+        """Forget the service; the next search is told what did not answer, so as not to return it unchanged."""
         if self._service is service:
             self._service = self._find(refused=service)
 
@@ -196,13 +196,13 @@ class Transport:
 
 
 class _Retries:
-    """The tries of one request. Time counts from its first failure: before it, a long poll may have waited."""
+    """Attempts of one request. Time counts from the first failure: before, a long poll may have waited."""
 
     def __init__(self):
         self._failed_at, self._pause = None, _SHORTEST_PAUSE_SECONDS
 
     def go_on(self, patience_seconds):
-        """Pause before the next try; False where `patience_seconds` have passed since the first failure."""
+        """Pause before the next attempt; False once `patience_seconds` have passed since the first failure."""
         now = time.monotonic()
         if self._failed_at is None:
             self._failed_at = now
@@ -218,7 +218,7 @@ def _read(answer):
 
 
 def _was_closed(connection):
-    """A readable idle connection has been closed by the other side (or is out of step): not to be used again."""
+    """Whether an idle connection is readable: closed by the other side, or out of sync."""
     import select
 
     if connection.sock is None:
@@ -229,7 +229,7 @@ def _was_closed(connection):
 
 
 def _explained(found, answer):
-    """An error in the words of the service; one of a service before API 2 that lacks a route gets both versions."""
+    """Error as the service reports it; where a service before API 2 lacks a route, with both versions."""
     told = str(found.get("problem", ""))
     if answer.getheader("X-Runyard-Api") or answer.status != 404 or not told.startswith("There is no such route"):
         return found

@@ -1,16 +1,16 @@
-"""Connections to a service, and whose certificates are believed: the system's, and those in RUNYARD_CA's file."""
+"""Connections to a service, with TLS certificates of the system and of RUNYARD_CA's file."""
 
 import os
 import sys
 
 from runyard_sdk.errors import ServiceUnavailable
 
-_PARTIAL_CHAIN, _STRICT = 0x80000, 0x20  # named by the ssl module of newer Pythons alone
+_PARTIAL_CHAIN, _STRICT = 0x80000, 0x20  # only newer Pythons name it in ssl
 _contexts = {}
 
 
 def connection_to(url, timeout):
-    """One that is not made yet. ServiceUnavailable for an address that is none, or certificates that cannot be read."""
+    """Unopened connection. Raises ServiceUnavailable for an invalid URL or unreadable certificates."""
     from http.client import HTTPConnection, HTTPSConnection
     from urllib.parse import urlsplit
 
@@ -28,9 +28,9 @@ def connection_to(url, timeout):
 
 
 def is_about_trust(error):
-    """Whether the other side was reached and is not believed to be the service: trying again would not help."""
-    ssl = sys.modules.get("ssl")  # not there where nothing was encrypted
-    # Before Python 3.7 a wrong name is a ValueError, and a wrong issuer a plain SSLError.
+    """Whether the other side was reached and its certificate rejected: retrying would not help."""
+    ssl = sys.modules.get("ssl")  # missing where nothing was encrypted
+    # Before Python 3.7 a wrong host name is a ValueError, and a wrong issuer a plain SSLError.
     return ssl is not None and (isinstance(error, ssl.CertificateError)
                                 or getattr(error, "reason", "") == "CERTIFICATE_VERIFY_FAILED")
 
@@ -48,7 +48,7 @@ def untrusted(url, error):
 
 
 def _context():
-    """Reading the system's certificates takes a while: once a process and file."""
+    """TLS context, cached per process and file: reading the system's certificates is slow."""
     given = os.environ.get("RUNYARD_CA") or ""
     if given not in _contexts:
         _contexts[given] = _trusting(given)
@@ -59,8 +59,8 @@ def _trusting(given):
     import ssl
 
     context = ssl.create_default_context()
-    # A service may show a certificate that nobody issued: given here, it stands for itself.
-    # Python 3.13 and newer are strict about the form of certificates; what one Python takes, all shall take.
+    # Accept a self-signed certificate given here.
+    # Python 3.13 and newer are strict about the form of certificates; all Pythons shall accept the same ones.
     context.verify_flags = (context.verify_flags | _PARTIAL_CHAIN) & ~_STRICT
     if given:
         try:

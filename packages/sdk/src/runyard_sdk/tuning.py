@@ -1,4 +1,4 @@
-"""What Runyard adds to the sweeps of SDK v1: one more policy, and their trials as a table."""
+"""Runyard's additions to the sweeps of SDK v1: the ASHA policy, and trials as a table."""
 
 import json
 
@@ -12,7 +12,7 @@ class AshaPolicy:
     """Asynchronous successive halving, as `policy` of a HyperDriveConfig.
 
     At `min_intervals` logs of the primary metric, and at each `reduction_factor` times as many up to `max_intervals`
-    (None: without end), a child goes on only while it is among the best 1 / reduction_factor that came that far.
+    (None: no limit), a child continues only while it is among the best 1 / reduction_factor that got that far.
     """
 
     POLICY_NAME = "ASHA"
@@ -50,12 +50,12 @@ class AshaPolicy:
 
 
 def trials_frame(run):
-    """The children of a sweep (a HyperDriveRun) as a pandas.DataFrame, a row for each in the order they were drawn.
+    """Children of a sweep (a HyperDriveRun) as a pandas.DataFrame, one row each in sampling order.
 
-    Columns: run_id, number, status, best_primary_metric (NaN where none was logged), intervals (how often it was
-    logged), stopped_by (a policy), stopped_at (its interval) and stopped_because (its sentence), which are missing
-    where none stopped it, then each hyperparameter under its name; one that is called as one of these gets "value_"
-    in front. Raises RunyardError where pandas is not installed.
+    Columns: run_id, number, status, best_primary_metric (NaN if none was logged), intervals (how often it was logged),
+    stopped_by (a policy), stopped_at (its interval) and stopped_because (its reason), which are missing where none
+    stopped it, then each hyperparameter under its name; one with the name of such a column gets the prefix "value_".
+    Raises RunyardError if pandas is not installed.
     """
     try:
         from pandas import DataFrame
@@ -73,7 +73,7 @@ def trials_frame(run):
 
 
 def _names(values):
-    """Each name once, in the order in which they are first met."""
+    """Distinct names, in order of first appearance."""
     return list({name: None for given in values for name in given})
 
 

@@ -1,15 +1,15 @@
-"""What a YAML text stands for, whichever reader splits it.
+"""YAML values, independent of the parser that found them.
 
-Text that is not quoted is null, a boolean (true, yes, on, ...), a decimal number, or else text: versions, dates and
-times stay as they are written. Keys are always text. A key that is repeated, a tag, a key that is no text, and a text
-that is larger or deeper than any real file are refused.
+Plain text is null, a boolean (true, yes, on, ...), a decimal number, or else text: versions, dates and times stay text.
+Keys are always text. Rejected are a repeated key, a tag, a key that is no text, and a document that is larger or deeper
+than any real file.
 """
 import re
 
 MAX_CHARACTERS = 1024 * 1024
 MAX_DEPTH = 100
 MAX_WEIGHT = 4 * MAX_CHARACTERS
-"""Characters and values of a text, every alias counted as what it stands for."""
+"""Limits of a document; every alias counts with the size of its value."""
 _MERGE = "<<"
 _NUMBER = r"[-+]?([0-9]+|[0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+|[0-9]+[eE][-+]?[0-9]+)\Z"
 _MAX_DIGITS = 300
@@ -20,11 +20,11 @@ _HALVES = r"[\ud800-\udfff]"
 
 
 class YamlError(ValueError):
-    """The text cannot be read; the message names the line."""
+    """The text is not valid YAML; the message names the line."""
 
 
 def checked_text(text):
-    """The text with one kind of line end, the last line included. YamlError when it is too long or not printable."""
+    """Text with normalised line ends, the last line included. Raises YamlError when it is too long or not printable."""
     if len(text) > MAX_CHARACTERS:
         raise YamlError("The text has more than %d characters; a file of that size is not read." % MAX_CHARACTERS)
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
@@ -36,7 +36,7 @@ def checked_text(text):
 
 
 def plain_value(text):
-    """What a text without quotes stands for."""
+    """Value of a plain scalar."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if len(text) > _MAX_DIGITS or not re.match(_NUMBER, text):
@@ -47,7 +47,7 @@ def plain_value(text):
 
 
 class _Collection(object):
-    """A mapping or list whose end has not come. `key` is the one whose value comes next; None when a key does."""
+    """An open mapping or list. `key` is the key whose value comes next; None when a key comes next."""
 
     __slots__ = ("anchor", "height", "key", "line", "merged", "value", "weight")
 
@@ -57,7 +57,7 @@ class _Collection(object):
 
 
 class Builder(object):
-    """Makes the value of one text from a reader's events."""
+    """Builds the value of one document from parser events."""
 
     def __init__(self):
         self.value = None
@@ -67,7 +67,7 @@ class Builder(object):
         self._weight = 0
 
     def document(self, line):
-        """A document begins. YamlError for the second."""
+        """Begin a document. Raises YamlError for a second one."""
         self._documents += 1
         if self._documents > 1:
             raise YamlError("Line %d starts another document; one is read." % line)
@@ -97,7 +97,7 @@ class Builder(object):
         self._count(1, line)
 
     def end(self):
-        """End the mapping or list that began last."""
+        """End the innermost mapping or list."""
         done = self._open.pop()
         value = done.value
         if done.merged:
@@ -159,7 +159,7 @@ def _mergeable(value, line):
 
 
 def _whole(text):
-    """With characters in one piece that were written as two escapes, as JSON does."""
+    """Join surrogate pairs that were written as two escapes, as JSON does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if re.search(
         _HALVES, text) else text
 

@@ -1,4 +1,4 @@
-"""Workspace, Experiment, Run and their kin. Each is loaded when it is first asked for."""
+"""Workspace, Experiment, Run and related classes. Each is imported on first use."""
 
 from azureml._lazy import lazy_names
 from azureml._version import VERSION

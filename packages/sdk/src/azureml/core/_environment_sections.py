@@ -1,18 +1,77 @@
 """The parts of an Environment: Python, Docker, Spark and R."""
+
 import os
 
 from azureml._elements import Element
-from azureml.core._build_context import DockerBuildContext
+from azureml._service import translated
 from azureml.core.conda_dependencies import CondaDependencies
 from azureml.core.container_registry import ContainerRegistry
 from azureml.exceptions import UserErrorException
+from runyard_sdk.errors import RunyardError
 
 DEFAULT_CPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04:20251130.v1"
 DEFAULT_GPU_IMAGE = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 
 
+class DockerBuildContext(Element):
+    """A Dockerfile and the files it may copy: a folder sent to the service, or a git URL."""
+
+    _fields = dict.fromkeys(("location_type", "location", "dockerfile_path", "_files"))
+
+    class LocationType(object):
+        Git = "git"
+        StorageAccount = "storageaccount"
+
+    def __init__(self, location_type=None, location=None, dockerfile_path="Dockerfile"):
+        self.location_type = location_type
+        self.location = location
+        self.dockerfile_path = dockerfile_path
+        self._files = []
+
+    @staticmethod
+    def from_local_directory(workspace, path, dockerfile_path="Dockerfile"):
+        """Send the folder as it is now, except what .dockerignore excludes and links that lead out of it. Later changes
+        have no effect."""
+        dockerfile = _checked(path, dockerfile_path)
+        made = DockerBuildContext(DockerBuildContext.LocationType.StorageAccount, os.path.abspath(path), dockerfile)
+        made._files = _sent(workspace._client, os.path.abspath(path), dockerfile)
+        return made
+
+
+def _checked(path, dockerfile_path):
+    """Path of the Dockerfile in the folder, with forward slashes."""
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isdir(path):
+        raise UserErrorException("path must be the folder to build the image from, got %r." % (path,))
+    if not isinstance(dockerfile_path, str) or not dockerfile_path:
+        raise UserErrorException("dockerfile_path must be a path inside of %r, got %r." % (str(path), dockerfile_path))
+    inside = os.path.normpath(dockerfile_path)
+    if os.path.isabs(inside) or inside.split(os.sep)[0] == os.pardir or "\x00" in inside:
+        raise UserErrorException("dockerfile_path %r lies outside of %r; only that folder is sent." % (
+            dockerfile_path, str(path)))
+    if not os.path.isfile(os.path.join(path, inside)):
+        raise UserErrorException("There is no %r in %r; dockerfile_path names the Dockerfile inside of the folder." % (
+            dockerfile_path, str(path)))
+    return inside.replace(os.sep, "/")
+
+
+def _sent(client, folder, dockerfile):
+    """Upload the folder's files; return their entries."""
+    from runyard_sdk.blobs import send_missing
+    from runyard_sdk.ignore import context_rules
+    from runyard_sdk.snapshot import take, take_file
+    try:
+        entries = take(folder, rules_of=context_rules)
+    except RunyardError as error:
+        raise translated(error)
+    if dockerfile not in [entry[0] for entry in entries]:
+        # Docker, too, reads the Dockerfile even if .dockerignore excludes it.
+        entries += [[dockerfile] + take_file(os.path.join(folder, dockerfile))[0][1:]]
+    missing = client.post_again("/blobs/missing", {"sha256": sorted({entry[1] for entry in entries})})["missing"]
+    return send_missing(client, entries, lambda path: os.path.join(folder, path), missing)
+
+
 class PythonSection(Element):
-    """Which interpreter and packages a run has. With user_managed_dependencies it is taken as it is."""
+    """Interpreter and packages of a run. With user_managed_dependencies the interpreter is used as it is."""
 
     _fields = dict.fromkeys(
         ("user_managed_dependencies", "interpreter_path", "_conda_dependencies_file", "_base_conda_environment"))
@@ -68,7 +127,7 @@ class DockerImagePlatform(Element):
 
 
 class DockerSection(Element):
-    """The image of a run. base_image, base_dockerfile and build_context exclude one another: the last one set stays."""
+    """Image of a run. base_image, base_dockerfile and build_context exclude one another: the last one set wins."""
 
     _fields = {"_enabled": None, "_base_image": None, "_base_dockerfile": None, "_build_context": DockerBuildContext,
                "_shared_volumes": None, "_shm_size": None, "_arguments": None, "platform": DockerImagePlatform,
@@ -133,7 +192,7 @@ class DockerSection(Element):
 
     @base_dockerfile.setter
     def base_dockerfile(self, dockerfile):
-        """The path of a Dockerfile, or its text."""
+        """Path of a Dockerfile, or its text."""
         self._set_source(base_dockerfile=_dockerfile_text(dockerfile) if dockerfile else dockerfile)
 
     @property
@@ -146,7 +205,7 @@ class DockerSection(Element):
 
     @property
     def gpu_support(self):
-        """Kept for old scripts: GPUs are found by themselves."""
+        """Accepted for old scripts: GPUs are detected."""
         return True
 
     @gpu_support.setter
@@ -231,7 +290,8 @@ class RSection(Element):
 
 
 def _dockerfile_text(path_or_text):
-    """What the file holds, where it is a path; UserErrorException for one line that is neither file nor Dockerfile."""
+    """Content of the Dockerfile if it is a path. Raises UserErrorException for a single line that is neither a file nor
+    a Dockerfile."""
     text = str(path_or_text)
     if "\n" in text or text.lstrip().upper().startswith(("FROM ", "ARG ", "#")):
         return text

@@ -2,7 +2,7 @@ import os
 
 from azureml._service import webservice_errors
 from azureml.core._model_references import model_ids, models_of, no_code_model
-from azureml.core._scoring_code import check_code, send_with_code
+from azureml.core._inference_config import check_code, send_with_code
 from azureml.exceptions import WebserviceException
 from runyard_sdk.submitter import submitter_facts
 
@@ -10,7 +10,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def create_package(workspace, models, inference_config):
-    """Have the service make a package; returns at once."""
+    """Start making a package; returns at once."""
     found = models_of(workspace, models)
     if inference_config is None:
         no_code_model(found)
@@ -24,7 +24,7 @@ def create_package(workspace, models, inference_config):
 
 
 class ModelPackage(object):
-    """Models, script and environment as a folder to build an image from."""
+    """Models, script and environment as a folder from which an image can be built."""
 
     def __init__(self, workspace, operation_id, environment):
         self.workspace = workspace
@@ -41,7 +41,7 @@ class ModelPackage(object):
 
     @property
     def location(self):
-        """None: there is no registry here that an image would lie in."""
+        """None: Runyard has no image registry."""
         return None
 
     @property
@@ -53,7 +53,7 @@ class ModelPackage(object):
             self._record = self.workspace._client.get(self._path)
 
     def wait_for_creation(self, show_output=False):
-        """Return when the package is made; WebserviceException with the cause where that failed."""
+        """Wait until the package is made. Raises WebserviceException with the cause if that failed."""
         import time
         pause = 0.02
         while self.state not in _ENDED:
@@ -69,12 +69,12 @@ class ModelPackage(object):
                 error[key] for key in ("problem", "hint") if error.get(key)))
 
     def get_logs(self, decode=True, offset=0):
-        """What making it wrote, from the character `offset` on; as bytes where not decoded."""
+        """Build log from the character `offset` on; bytes unless decoded."""
         text = (self._record.get("log") or "")[offset:]
         return text if decode else text.encode("utf-8")
 
     def save(self, output_directory):
-        """Write the folder: Dockerfile, entry point, models and script. Files of the same names are replaced."""
+        """Download the folder: Dockerfile, entry point, models and script. Existing files are replaced."""
         import tempfile
         import zipfile
         self.wait_for_creation()

@@ -1,11 +1,11 @@
-"""The models that a deployment names: Model objects, ids (name:version) and names."""
+"""Models named by a deployment: Model objects, ids (name:version) and names."""
 from azureml.exceptions import UserErrorException, WebserviceException
 
 _WITHOUT_A_SCORER = (None, "", "Custom")
 
 
 def models_of(workspace, models):
-    """The Model objects. WebserviceException for what is neither a model nor the id of one."""
+    """Return the Model objects. Raises WebserviceException for anything that is neither a model nor an id."""
     from azureml.core.model import Model
     if models is None:
         return []
@@ -27,7 +27,8 @@ def model_ids(models):
 
 
 def no_code_model(models):
-    """The one model that can be deployed without a scoring script; UserErrorException says what is missing."""
+    """Return the one model that can be deployed without a scoring script. Raises UserErrorException naming what is
+    missing."""
     if len(models) != 1:
         raise UserErrorException("Without inference_config exactly one model is deployed, by its framework; models "
                                  "has %d. Give an InferenceConfig with a scoring script to serve several." % (

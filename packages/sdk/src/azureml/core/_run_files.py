@@ -2,18 +2,18 @@ import os
 
 from azureml._paths import below_folder
 from azureml._service import translated
-from azureml.core._damaged_files import raise_damaged
 from azureml.core._submission import send_with_snapshot
 from azureml.exceptions import ModelPathNotFoundException, SnapshotException, UserErrorException
+from runyard_sdk.blobs import hashed
 from runyard_sdk.client import quoted, quoted_path
-from runyard_sdk.errors import AlreadyExists, BlobDamaged, RunyardError
+from runyard_sdk.errors import AlreadyExists, BlobDamaged, NotFound, RunyardError
 
 
 class RunFiles:
-    """The files of a run: what it put into ./outputs and ./logs, its system logs, and what was uploaded to it."""
+    """Files of a run: ./outputs and ./logs, system logs, and uploaded files."""
 
     def upload_file(self, name, path_or_stream, datastore_name=None):
-        """Put one file into run history as `name`. `path_or_stream` is a path or an object to read from."""
+        """Upload one file to run history as `name`. `path_or_stream` is a path or a readable object."""
         name = checked_artifact(name)
         if hasattr(path_or_stream, "read"):
             self._upload_stream(name, path_or_stream)
@@ -24,24 +24,24 @@ class RunFiles:
                 type(path_or_stream).__name__))
 
     def upload_files(self, names, paths, return_artifacts=False, timeout_seconds=None, datastore_name=None):
-        """Put several files into run history, `names[i]` from `paths[i]`."""
+        """Upload several files to run history, `names[i]` from `paths[i]`."""
         if isinstance(names, str) or isinstance(paths, str) or len(names) != len(paths):
             raise TypeError("names and paths must be lists of the same length, got {!r} and {!r}.".format(names, paths))
         self._store({checked_artifact(name): _existing_file(path) for name, path in zip(names, paths)})
         return list(names) if return_artifacts else None
 
     def upload_folder(self, name, path, datastore_name=None):
-        """Put a folder's files into run history as `name/...`."""
+        """Upload the files of a folder to run history as `name/...`."""
         if not os.path.isdir(path):
             raise UserErrorException("path must be a folder, and {!r} is none.".format(path))
         self._store(files_below(path, checked_artifact(name)))
 
     def get_file_names(self):
-        """The paths of all files of the run, sorted."""
+        """Paths of all files of the run, sorted."""
         return [file["path"] for file in self._files()]
 
     def download_file(self, name, output_file_path=None, _validate_checksum=False):
-        """Write one file of the run to `output_file_path` (default: its base name here; a folder: into it)."""
+        """Download one file to `output_file_path` (default: its base name in the working folder; may be a folder)."""
         if name not in self.get_file_names():
             raise UserErrorException("File {!r} is not among the files of run {}. Its files: {}.".format(
                 name, self.id, _some(self.get_file_names())))
@@ -52,8 +52,8 @@ class RunFiles:
 
     def download_files(self, prefix=None, output_directory=None, output_paths=None, batch_size=100,
                        append_prefix=True, timeout_seconds=None):
-        """Write the files below the folder `prefix` to `output_directory`, with their whole path unless not
-        `append_prefix`."""
+        """Download the files below `prefix` to `output_directory`, with their full path unless `append_prefix` is
+        False."""
         folder = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         names = [name for name in self.get_file_names() if not folder or name.startswith(folder) or name == prefix]
         if output_paths is not None and len(output_paths) != len(names):
@@ -66,12 +66,12 @@ class RunFiles:
             target = chosen or below_folder(output_directory or ".", below)
             try:
                 self._download(name, target)
-            except BlobDamaged as error:  # the other files are worth having
+            except BlobDamaged as error:  # download the remaining files
                 damaged.append(error)
         raise_damaged(self._client, damaged, len(names))
 
     def get_all_logs(self, destination=None):
-        """Write all log files below `destination` (default: a folder named after the run); their paths."""
+        """Download all logs below `destination` (default: a folder named after the run); return their paths."""
         folder = destination or os.path.join(os.getcwd(), self.id)
         written = []
         for name in self._log_names():
@@ -81,22 +81,21 @@ class RunFiles:
         return written
 
     def get_snapshot_id(self):
-        """The id of the snapshot of the source folder. Raises SnapshotException where none was taken."""
+        """Id of the snapshot of the source folder. Raises SnapshotException if there is none."""
         found = self._fresh().get("snapshot_id")
         if not found:
             raise SnapshotException("Run {} has no snapshot: it was started without a source folder.".format(self.id))
         return found
 
     def restore_snapshot(self, snapshot_id=None, path=None):
-        """Write the snapshot as `<id>.zip` into `path` (default: here); the path of the zip."""
+        """Download the snapshot as `<id>.zip` into `path` (default: the working folder); return its path."""
         snapshot_id = snapshot_id or self.get_snapshot_id()
         target = os.path.join(path or os.getcwd(), snapshot_id + ".zip")
         self._client.download("/snapshots/{}/zip".format(quoted(snapshot_id)), target)
         return target
 
     def take_snapshot(self, file_or_folder_path):
-        """Keep a copy of a file or folder as the run's snapshot, and return its id. A run has one at most: a second
-        one raises SnapshotException."""
+        """Upload a file or folder as the run's snapshot; return its id. Raises SnapshotException if the run has one."""
         if not os.path.exists(file_or_folder_path):
             raise UserErrorException("file_or_folder_path {!r} does not exist.".format(file_or_folder_path))
         if self._fresh().get("snapshot_id"):
@@ -113,7 +112,7 @@ class RunFiles:
                        sample_output_dataset=None, resource_configuration=None, **kwargs):
         """Register the run's file or folder `model_path` (default: `model_name`) as a model.
 
-        Works during and after the run. Raises ModelPathNotFoundException where nothing lies there.
+        Works during and after the run. Raises ModelPathNotFoundException if there is no such file.
         """
         from azureml.core.model import Model
 
@@ -130,9 +129,9 @@ class RunFiles:
             resource_configuration=resource_configuration)
 
     def _get_outputs_datapath(self):
-        """A copy of the run's outputs on the workspace's default datastore, for resume_from and data references.
+        """Copy the run's outputs to the default datastore, for resume_from and data references.
 
-        Notebooks call it in spite of its name. Each call brings the copy up to date.
+        Notebooks call it although it is private. Each call updates the copy.
         """
         import tempfile
 
@@ -204,3 +203,22 @@ def _existing_file(path):
 def _some(names, most=20):
     shown = ", ".join(names[:most]) or "none"
     return shown if len(names) <= most else "{} and {} more".format(shown, len(names) - most)
+
+
+def download_verified(client, sha256, target, named):
+    """Download a blob to `target` and verify its hash. Raises BlobDamaged, and leaves no file."""
+    try:
+        client.download("/blobs/" + sha256, target)
+    except (BlobDamaged, NotFound) as error:
+        raise BlobDamaged("The file {} is missing or damaged on the service's disk.".format(named), hint=error.hint)
+    if hashed(target)[0] != sha256:
+        os.unlink(target)
+        raise BlobDamaged("The file {} did not arrive as it was registered.".format(named), hint="Download it again.")
+
+
+def raise_damaged(client, damaged, count):
+    """Raise the errors of damaged files, if any, after the others were written."""
+    if damaged:
+        problem = "{} of {} files could not be had; the others were written. {}".format(
+            len(damaged), count, " ".join(error.problem for error in damaged[:5]))
+        raise client.transport.translate(BlobDamaged(problem, hint=damaged[0].hint))

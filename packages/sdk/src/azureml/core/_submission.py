@@ -1,4 +1,4 @@
-"""From a config object to a submitted run."""
+"""Submitting a config object as a run."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from azureml.exceptions import UserErrorException
 from runyard_sdk import snapshot
 from runyard_sdk.blobs import send_missing
 from runyard_sdk.errors import BlobsMissing, NotFound, RunyardError
-from runyard_sdk.gitfacts import git_properties
+from runyard_sdk.submitter import git_properties
 from runyard_sdk.submitter import submitter_facts
 
 _SENDING_ATTEMPTS = 5
@@ -17,7 +17,7 @@ _LONGEST_NAME_IN_ID = 170
 
 
 def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_name=None, **kwargs):
-    """Submit a config to an experiment; the run, of the class that its type has."""
+    """Submit a config to an experiment; return the run, of the class registered for its type."""
     from azureml.core.run import run_of_record
 
     to_submission = getattr(config, "_to_submission", None)
@@ -45,7 +45,7 @@ def submit(experiment, config, tags=None, parent_id=None, run_id=None, display_n
 
 
 def send(experiment, body, folder=None):
-    """POST a run with the snapshot of a folder (None: without one); contents the service lacks are sent first."""
+    """POST a run with the snapshot of a folder (or None); uploads missing contents first."""
     path = experiment._path + "/runs"
     if folder is None:
         return experiment._client.post_again(path, dict(body, snapshot=None))
@@ -55,10 +55,10 @@ def send(experiment, body, folder=None):
 
 
 def send_with_snapshot(client, file_or_folder, post):
-    """Call `post` with the snapshot's entries, again once contents that the service lacks have been sent.
+    """Call `post` with the snapshot's entries; upload contents that the service lacks and call again.
 
-    A file that changes meanwhile is taken as it was sent, one that is removed is left out. UserErrorException names
-    those that could not be sent.
+    A file that changes meanwhile is taken as it was sent, a removed one is left out. Raises UserErrorException naming
+    files that could not be sent.
     """
     place = os.path.abspath(file_or_folder)
     folder = os.path.dirname(place) if os.path.isfile(place) else place
@@ -83,7 +83,7 @@ def new_run_id(experiment_name):
 
 
 def as_texts(*tags):
-    """Tags of several places as one mapping of strings; later ones win."""
+    """Merge tags of several sources into one mapping of strings; later ones win."""
     merged = {}
     for given in tags:
         for key, value in (given or {}).items():
@@ -101,7 +101,7 @@ def _entries(file_or_folder, limit, warn):
 
 
 def _snapshot_limit():
-    """What the user set v1's limit to, higher or lower; untouched it is 10 GB, where v1 refused above 300 MB."""
+    """Limit set by the user through v1's constant, higher or lower; by default 10 GB, where v1 refused above 300 MB."""
     from azureml._restclient import snapshots_client
 
     limit = snapshots_client.SNAPSHOT_MAX_SIZE_BYTES

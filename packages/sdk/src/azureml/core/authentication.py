@@ -1,5 +1,5 @@
-"""The sign-in classes of the original. They are accepted wherever `auth` is, and no browser opens: the service of this
-machine knows its owner by a file that only the owner can read."""
+"""Authentication classes of SDK v1. Accepted wherever `auth` is, without opening a browser: the local service
+identifies its owner by a file that only the owner can read."""
 from collections import namedtuple
 from enum import Enum
 
@@ -25,7 +25,7 @@ class AbstractAuthentication(object):
         self._cloud_type = cloud
 
     def get_authentication_header(self):
-        """A header mapping. It opens nothing here: the service has its own token."""
+        """Header mapping. Grants no access: the service has its own token."""
         return {"Authorization": "Bearer " + self._token()}
 
     def get_token(self, *scopes, **kwargs):

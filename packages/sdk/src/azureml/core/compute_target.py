@@ -2,7 +2,7 @@ from azureml.exceptions import ComputeTargetException, UserErrorException  # noq
 
 
 class AbstractComputeTarget(object):
-    """A compute target that is not stored in the workspace."""
+    """A compute target that is not registered in the workspace."""
 
     def __init__(self, compute_target_type, name):
         self._type = compute_target_type
@@ -40,7 +40,7 @@ def remove_legacy_compute_target(experiment, source_directory, compute_target_na
 
 
 def prepare_compute_target(experiment, source_directory, run_config):
-    """Environments are made when a run needs them, so there is nothing to do ahead."""
+    """Nothing to do: environments are built when a run needs them."""
 
 
 def is_compute_target_prepared(experiment, source_directory, run_config):
@@ -48,5 +48,5 @@ def is_compute_target_prepared(experiment, source_directory, run_config):
 
 
 def _legacy():
-    from azureml._not_yet import unsupported
+    from azureml._unsupported import unsupported
     return unsupported("A compute target file of 2018", "Create the target with ComputeTarget.create.")

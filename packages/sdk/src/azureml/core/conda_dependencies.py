@@ -38,7 +38,7 @@ _CHOICES = "# Versions that the SDK chose: "
 
 
 class CondaDependencies(object):
-    """A conda environment file as an object. Adding a package replaces the one of the same name."""
+    """A conda environment file. Adding a package replaces the one of the same name."""
 
     DEFAULT_NUMBER_OF_CONDA_PACKAGES = 0
     DEFAULT_NUMBER_OF_PIP_PACKAGES = 0
@@ -46,7 +46,7 @@ class CondaDependencies(object):
     def __init__(self, conda_dependencies_file_path=None, _underlying_structure=None):
         if conda_dependencies_file_path and _underlying_structure:
             raise UserErrorException("Give conda_dependencies_file_path or _underlying_structure, not both.")
-        self._chosen_by_sdk = set()  # packages whose version nobody but the SDK has named
+        self._chosen_by_sdk = set()  # packages whose version only the SDK has set
         if conda_dependencies_file_path:
             given, self._chosen_by_sdk = _read(conda_dependencies_file_path)
         elif _underlying_structure is not None:
@@ -142,7 +142,7 @@ class CondaDependencies(object):
         self._conda_dependencies.setdefault(PACKAGES, []).insert(0, "%s=%s" % (PYTHON_PREFIX, version))
 
     def get_python_version(self):
-        """The version that the file asks for, or None."""
+        """Python version of the file, or None."""
         for package in self.conda_packages:
             if package_name(package) == PYTHON_PREFIX:
                 return package.partition(PYTHON_PREFIX)[2].lstrip("=<>~ ") or None
@@ -174,7 +174,7 @@ class CondaDependencies(object):
         return _HEADER + (_CHOICES + ", ".join(chosen) + "\n" if chosen else "") + dumps(self._conda_dependencies)
 
     def save(self, path=None):
-        """Write the file; a folder gets conda_dependencies.yml. Returns the path written."""
+        """Write the file; in a folder as conda_dependencies.yml. Returns the path."""
         path = path or _DEFAULT_FILE
         if os.path.isdir(path):
             path = os.path.join(path, _DEFAULT_FILE)
@@ -190,7 +190,7 @@ class CondaDependencies(object):
 
     @staticmethod
     def merge_requirements(requirements):
-        """One requirement per package, with the version parts of its repeats joined by commas."""
+        """Join repeated requirements of a package into one, version specifiers separated by commas."""
         merged = {}
         for requirement in requirements:
             text = requirement.strip()
@@ -206,7 +206,7 @@ class CondaDependencies(object):
         return self.serialize_to_string()
 
     def _sdk_choices(self):
-        """The packages that are there in a version that the SDK chose, not the user."""
+        """Packages whose version was set by the SDK, not by the user."""
         return sorted(self._chosen_by_sdk.intersection(self._pip() + list(self.conda_packages)))
 
     def _packages(self):

@@ -10,7 +10,7 @@ class RegistryIdentity(Element):
 
 
 class ContainerRegistry(Element):
-    """Where an image is pulled from, and with which credentials."""
+    """Registry that an image is pulled from, and its credentials."""
 
     _fields = {"address": None, "username": None, "password": None, "registry_identity": RegistryIdentity}
 

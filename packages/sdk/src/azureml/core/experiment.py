@@ -1,15 +1,17 @@
+import os
 import re
 
 from azureml._lazy import lazy_names
 from azureml.core._submission import submit
 from azureml.exceptions import UserErrorException
+from runyard_sdk.submitter import git_properties
 
 _NAME = re.compile(r"^[a-zA-Z0-9][\w\-]{0,254}\Z")
 __all__ = ["Experiment"]
 
 
 class ViewType:
-    """Which experiments `Experiment.list` lists."""
+    """Filter of `Experiment.list`."""
 
     ActiveOnly = "ActiveOnly"
     All = "All"
@@ -17,7 +19,7 @@ class ViewType:
 
 
 class Experiment:
-    """A named series of runs in a workspace; made on construction where it does not exist yet."""
+    """A named group of runs in a workspace; created on construction if it does not exist."""
 
     DELIM = "#"
     EXPERIMENT_NAME_PATH = "/experiments/{0}"
@@ -40,15 +42,13 @@ class Experiment:
             self._record = self._client.put(self._path, {})
 
     def submit(self, config, tags=None, **kwargs):
-        """Start a run of a ScriptRunConfig or an estimator and return it at once."""
+        """Submit a ScriptRunConfig or an estimator; return the run at once."""
         return submit(self, config, tags=tags, **kwargs)
 
     def start_logging(self, *args, **kwargs):
-        """An interactive run: this process is its script. Arguments: outputs, snapshot_directory, display_name,
-        name, run_id. `with` completes it at the end, or fails it on an exception."""
-        from azureml.core._interactive import start_logging
-
-        return start_logging(self, *args, **kwargs)
+        """Start an interactive run: this process is its script. Arguments: outputs, snapshot_directory, display_name,
+        name, run_id. `with` completes it, or fails it on an exception."""
+        return _start_logging(self, *args, **kwargs)
 
     def get_runs(self, type=None, tags=None, properties=None, include_children=False):
         """Generate the runs, newest first; top-level ones only unless `include_children`."""
@@ -58,7 +58,7 @@ class Experiment:
 
     @staticmethod
     def list(workspace, experiment_name=None, view_type="ActiveOnly", tags=None):
-        """The workspace's experiments; `view_type` is ActiveOnly, ArchivedOnly or All."""
+        """Experiments of the workspace; `view_type` is ActiveOnly, ArchivedOnly or All."""
         found = []
         for record in workspace._client.get(workspace._path("experiments"))["experiments"]:
             is_archived = bool(record.get("archived_at"))
@@ -69,7 +69,7 @@ class Experiment:
 
     @staticmethod
     def delete(workspace, experiment_id):
-        """Delete the experiment of this id with all of its runs. Refused while one of them goes on; see archive()."""
+        """Delete the experiment with this id and all its runs. Refused while a run is active; see archive()."""
         for experiment in Experiment.list(workspace, view_type="All"):
             if experiment.id == experiment_id:
                 workspace._client.delete(experiment._path)
@@ -79,9 +79,7 @@ class Experiment:
 
     @staticmethod
     def from_directory(path, auth=None):
-        """The experiment named after a folder, in the workspace that the folder's config file names."""
-        import os
-
+        """Experiment named after a folder, in the workspace of the folder's config file."""
         from azureml.core.workspace import Workspace
 
         return Experiment(Workspace.from_config(path, auth=auth), os.path.basename(os.path.abspath(path)))
@@ -99,7 +97,7 @@ class Experiment:
         self.set_tags({key: value})
 
     def set_tags(self, tags):
-        """Merge these tags into the experiment's own."""
+        """Merge these tags into the experiment's tags."""
         texts = {str(key): "" if value is None else str(value) for key, value in tags.items()}
         self._record = self._client.patch(self._path, {"tags": texts})
 
@@ -139,7 +137,7 @@ class Experiment:
         return self._client.transport.address
 
     def get_portal_url(self):
-        """The address of the page of its newest run; of the service where it has none yet."""
+        """Page of its newest run; of the service if it has no run."""
         newest = next(iter(self.get_runs()), None)
         return self.portal_url if newest is None else newest.get_portal_url()
 
@@ -163,9 +161,55 @@ def _has_tags(present, wanted):
     return all(present.get(key) == value for key, value in wanted.items())
 
 
-# Names that v1 code finds here because the original imported them here.
+def _start_logging(experiment, outputs=None, snapshot_directory=".", display_name=None, name=None, run_id=None,
+                   tags=None, **unknown):
+    """Start a run that is Running at once. Files in `outputs` (default ./outputs, created) are uploaded at its end."""
+    from azureml.core._child_runs import interactive_body, send_claimed
+    from azureml.core.run import OUTPUTS_DIR, Run
+
+    if unknown:
+        raise UserErrorException("start_logging takes outputs, snapshot_directory, display_name, name, run_id and "
+                                 "tags, not {}.".format(", ".join(sorted(unknown))))
+    tracked = outputs or OUTPUTS_DIR
+    os.makedirs(tracked, exist_ok=True)
+    properties = git_properties(snapshot_directory) if snapshot_directory else {}
+    properties["azureml.runsource"] = "sdk"
+    body = interactive_body(run_id, tags=tags or {}, properties=properties, display_name=display_name or name)
+    record, claim = send_claimed(experiment, body, snapshot_directory)
+    return Run(experiment, record["id"], outputs=tracked, _run_dto=record, _claim=claim)
+
+
+class HasWorkspacePortal(object):
+    WORKSPACE_FMT = "?wsid=/subscriptions/{0}/resourcegroups/{1}/workspaces/{2}"
+    TID_FMT = "&tid={0}"
+
+    def __init__(self, workspace):
+        self._portal_workspace = workspace
+
+    @property
+    def portal_url(self):
+        return self.get_portal_url()
+
+    def get_portal_url(self):
+        workspace = self._portal_workspace
+        return self.WORKSPACE_FMT.format(workspace.subscription_id, workspace.resource_group, workspace.name)
+
+
+class HasExperimentPortal(HasWorkspacePortal):
+    EXPERIMENT_NAME_PATH = "/experiments/{0}"
+    EXPERIMENT_ID_PATH = "/experiments/id/{0}"
+
+    def __init__(self, experiment):
+        super(HasExperimentPortal, self).__init__(experiment.workspace)
+        self._portal_experiment = experiment
+
+    def get_portal_url(self):
+        return (self.EXPERIMENT_NAME_PATH.format(self._portal_experiment.name)
+                + super(HasExperimentPortal, self).get_portal_url())
+
+
+# Names that the original module imports, and that v1 code imports from here.
 lazy_names(__name__, {
     "ComputeInstance": "azureml.core.compute",
     "DEFAULT_GPU_IMAGE": "azureml.core.environment",
-    "HasExperimentPortal": "azureml.core._portal",
 })

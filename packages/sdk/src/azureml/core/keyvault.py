@@ -1,8 +1,8 @@
-"""Secrets of a workspace. Values lie encrypted in the service's store."""
+"""Secrets of a workspace, stored encrypted by the service."""
 
 
 class _ContentType(object):
-    """The default of set_secret: no content type was given."""
+    """Default of set_secret: no content type given."""
 
     def __repr__(self):
         return "KeyVaultContentType.not_provided"
@@ -26,7 +26,7 @@ class Keyvault(object):
             self.set_secret(name, value)
 
     def get_secret(self, name):
-        """The value, or None where there is no such secret."""
+        """Return the value, or None."""
         from runyard_sdk.errors import NotFound
         try:
             return self.workspace._client.get(self.workspace._path("secrets", name))["value"]
@@ -37,10 +37,10 @@ class Keyvault(object):
         return {name: self.get_secret(name) for name in secrets}
 
     def get_secret_content_type(self, name):
-        """Content types are not kept; always None."""
+        """Always None: content types are not stored."""
 
     def list_secrets(self):
-        """The names, as a list of mappings with 'name'; never the values."""
+        """Names of the secrets, as mappings with 'name'; never the values."""
         return self.workspace._client.get(self.workspace._path("secrets"))["secrets"]
 
     def delete_secret(self, name):

@@ -2,7 +2,7 @@ from azureml.exceptions import UserErrorException  # noqa: F401
 
 
 class LinkedServiceConfiguration(object):
-    """The settings of a service of Azure that a workspace is linked with."""
+    """Settings of an Azure service linked to a workspace."""
 
 
 class SynapseWorkspaceLinkedServiceConfiguration(LinkedServiceConfiguration):
@@ -13,7 +13,7 @@ class SynapseWorkspaceLinkedServiceConfiguration(LinkedServiceConfiguration):
 
 
 class LinkedService(object):
-    """A service of Azure linked with a workspace; there are none here."""
+    """An Azure service linked to a workspace; Runyard has none."""
 
     def __init__(self, workspace, name, type, linked_service_resource_id, system_assigned_identity_principal_id):
         self._name = name
@@ -54,5 +54,5 @@ class LinkedService(object):
 
 
 def _refusal():
-    from azureml._not_yet import unsupported
+    from azureml._unsupported import unsupported
     return unsupported("Linking a service of Azure", "A workspace lives on this machine alone.")

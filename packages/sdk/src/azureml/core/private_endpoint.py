@@ -2,7 +2,7 @@ from azureml.core.authentication import InteractiveLoginAuthentication  # noqa: 
 
 
 class PrivateEndPointConfig(object):
-    """Network settings of an Azure workspace; kept, and of no effect here."""
+    """Network settings of an Azure workspace; stored, without effect in Runyard."""
 
     def __init__(self, name, vnet_name, vnet_subnet_name=None, vnet_subscription_id=None, vnet_resource_group=None):
         self.name = name
@@ -25,5 +25,5 @@ class PrivateEndPoint(object):
 
 
 def _refusal():
-    from azureml._not_yet import unsupported
+    from azureml._unsupported import unsupported
     return unsupported("A private endpoint", "The service listens on this machine's loopback address alone.")

@@ -1,9 +1,9 @@
 import sys
 
 from azureml._service import webservice_errors
-from azureml._times import time_of, written_time
+from azureml._assets import parse_time, time_text
 from azureml.core._model_references import model_ids, models_of
-from azureml.core._scoring_code import check_code, send_with_code
+from azureml.core._inference_config import check_code, send_with_code
 from azureml.data._tabular_format import LINES
 from azureml.data.tabular_dataset import TabularDataset
 from azureml.exceptions import UserErrorException, WebserviceException
@@ -26,7 +26,7 @@ _RESULTS = {"recommended_cpu": "recommended_cpu", "recommended_memory": "recomme
 
 
 def start_profile(workspace, name, models, inference_config, input_dataset, cpu, memory_in_gb, description):
-    """Have the service measure a model; returns at once."""
+    """Start profiling a model; returns at once."""
     _check_amount("cpu", cpu, MIN_PROFILE_CPU, MAX_PROFILE_CPU)
     _check_amount("memory_in_gb", memory_in_gb, MIN_PROFILE_MEMORY, MAX_PROFILE_MEMORY)
     if inference_config is not None:
@@ -42,13 +42,13 @@ def start_profile(workspace, name, models, inference_config, input_dataset, cpu,
 
 
 class _ModelEvaluationResultBase(object):
-    """A measurement that the service makes of a model."""
+    """Base of measurements that the service makes of a model."""
 
     def __init__(self, workspace, name):
         self._take(workspace, _record_of(workspace, name))
 
     def wait_for_completion(self, show_output=False):
-        """Return when it is measured; WebserviceException with the cause where that failed."""
+        """Wait until done. Raises WebserviceException with the cause if it failed."""
         say = _say if show_output else (lambda text: None)
         say("Running")
         while self.state not in ("Succeeded", "Failed"):
@@ -66,17 +66,17 @@ class _ModelEvaluationResultBase(object):
 
 
 class ModelProfile(_ModelEvaluationResultBase):
-    """Latency, memory and CPU of a model over a sample of requests. The names are of v1; see get_details()."""
+    """Latency, memory and CPU of a model over a sample of requests. Names are those of v1; see get_details()."""
 
     def get_details(self):
-        """What was measured, as a mapping; values that are not known are left out."""
+        """Measured values as a mapping, without unknown ones."""
         names = sorted(_LATENCIES) + sorted(_RESULTS) + ["max_utilized_memory", "requested_cpu",
                                                          "requested_memory_in_gb", "name", "state", "error"]
         found = {_camel(name): getattr(self, name) for name in names}
         return {key: value for key, value in found.items() if value is not None}
 
     def get_results(self):
-        """The recommended CPU and memory, as the oldest SDK has them."""
+        """Recommended CPU and memory, in the form of the oldest SDK."""
         self.wait_for_completion()
         return {"cpu": self.recommended_cpu, "memoryInGB": self.recommended_memory}
 
@@ -87,7 +87,7 @@ class ModelProfile(_ModelEvaluationResultBase):
         self.wait_for_completion(show_output)
 
     def serialize(self):
-        return dict(self.get_details(), id=self.id, createdTime=written_time(self.created_time),
+        return dict(self.get_details(), id=self.id, createdTime=time_text(self.created_time),
                     description=self.description, modelIds=list(self.model_ids), inputDatasetId=self.input_dataset_id)
 
     def __repr__(self):
@@ -98,7 +98,7 @@ class ModelProfile(_ModelEvaluationResultBase):
         latency = results.get("latency_ms") or {}
         self.workspace, self._record = workspace, record
         self.name, self.id, self.state = record["name"], record["name"], record["state"]
-        self.created_time, self.description = time_of(record["created_at"]), record.get("description")
+        self.created_time, self.description = parse_time(record["created_at"]), record.get("description")
         self.model_ids, self.input_dataset_id = list(record["models"]), record.get("dataset_id")
         self.requested_cpu, self.requested_memory_in_gb = record.get("cpu"), record.get("memory_in_gb")
         self.requested_queries_per_second, self.create_operation_id, self.error_logs_url = None, None, None
@@ -132,9 +132,9 @@ def _record_of(workspace, name):
 
 
 def _requests_of(workspace, input_dataset):
-    """The id of a dataset, and its rows where the service could not tell them by the lines of its files.
+    """Id of the dataset, and its rows where the service cannot read them as lines of its files.
 
-    A text, as the oldest SDK takes, is the one request.
+    A text, which the oldest SDK accepts, is a single request.
     """
     if isinstance(input_dataset, str):
         return None, [input_dataset]

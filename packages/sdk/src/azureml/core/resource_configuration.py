@@ -2,7 +2,7 @@ from azureml.exceptions import WebserviceException
 
 
 class ResourceConfiguration(object):
-    """What a model needs where it is served."""
+    """Resources that a model needs where it is served."""
 
     def __init__(self, cpu=None, memory_in_gb=None, gpu=None):
         for name, value in (("cpu", cpu), ("memory_in_gb", memory_in_gb), ("gpu", gpu)):

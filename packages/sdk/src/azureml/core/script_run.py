@@ -6,7 +6,7 @@ __all__ = ["ScriptRun"]
 
 
 class ScriptRun(Run):
-    """A run that was submitted: the service starts it, and it ends with its script."""
+    """A submitted run: the service starts it, and it ends with its script."""
 
     RUN_TYPE = "azureml.scriptrun"
 
@@ -15,11 +15,11 @@ class ScriptRun(Run):
         self._directory = directory
 
     def cancel(self):
-        """Ask for the run to be stopped; quiet when it has ended."""
+        """Request cancellation; no effect on a run that has ended."""
         super().cancel()
 
 
-# Names that v1 code finds here because the original imported them here.
+# Names that the original module imports, and that v1 code imports from here.
 lazy_names(__name__, {
     "RunConfiguration": "azureml.core.runconfig",
     "UserErrorException": "azureml.exceptions",

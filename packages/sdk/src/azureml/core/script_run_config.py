@@ -1,4 +1,4 @@
-from azureml.core._distribution import check_job
+from azureml._run_definition import check_job
 from azureml.core.environment import checked_environment
 from azureml.core.runconfig import (  # noqa: F401
     Data, DatacacheConfiguration, DockerConfiguration, EnvironmentDefinition, MpiConfiguration, PyTorchConfiguration,
@@ -37,7 +37,7 @@ class ScriptRunConfig(object):
 
     @property
     def identity(self):
-        """A text that tells this object from others in logs."""
+        """Text that identifies this object in logs."""
         return "%s%s%d" % (type(self).__name__, self.DELIM, id(self))
 
     def _to_submission(self, workspace, **overrides):
@@ -53,7 +53,7 @@ class ScriptRunConfig(object):
 
 
 def get_run_config_from_script_run(script_run_config):
-    """The run configuration with the script, command and arguments of the ScriptRunConfig put into it."""
+    """Run configuration with script, command and arguments of the ScriptRunConfig."""
     import copy
     run_config = copy.copy(script_run_config.run_config)
     run_config.script = script_run_config.script

@@ -1,17 +1,17 @@
-"""Workspaces: the rooms that experiments, models, data and compute live in."""
+"""Workspaces: containers of experiments, models, data and compute."""
 
 import re
 
 from azureml._lazy import lazy_names
 from azureml._service import client, translated
+from azureml._unsupported import not_yet, unsupported
 from azureml._version import VERSION  # noqa: F401
-from azureml.core._workspace_absent import WorkspaceAbsent
-from azureml.core._workspace_assets import WorkspaceAssets
 from azureml.exceptions import ProjectSystemException, UserErrorException, WorkspaceException  # noqa: F401
 from runyard_sdk import configfile
 from runyard_sdk.client import quoted
 from runyard_sdk.errors import AlreadyExists, NotFound, RunyardError
 
+_CLOUD_ONLY = "It belongs to the cloud that the original runs in; leave the call out."
 WORKSPACE_DEFAULT_BLOB_STORE_NAME = "workspaceblobstore"
 _DEFAULT_NAME = "default"
 _LOCAL = "local"
@@ -19,8 +19,132 @@ _NAME = re.compile(r"^[a-zA-Z0-9][\w\-]{2,32}\Z")
 __all__ = ["Workspace"]
 
 
-class Workspace(WorkspaceAssets, WorkspaceAbsent):
-    """A named workspace of the service. One that does not exist yet is made by its constructor."""
+class _UnsupportedMembers:
+    """Members of a v1 workspace that exist only in Azure: empty, without effect, or raising with a hint."""
+
+    @property
+    def private_endpoints(self):
+        return {}
+
+    @property
+    def linked_services(self):
+        return {}
+
+    def add_private_endpoint(self, private_endpoint_config, private_endpoint_auto_approval=True, location=None,
+                             show_output=True, tags=None):
+        raise unsupported("Workspace.add_private_endpoint", _CLOUD_ONLY)
+
+    def delete_private_endpoint_connection(self, private_endpoint_connection_name):
+        raise unsupported("Workspace.delete_private_endpoint_connection", _CLOUD_ONLY)
+
+    def set_connection(self, name, category, target, authType, value):
+        raise unsupported("Workspace.set_connection", "Keep the secret in get_default_keyvault() instead.")
+
+    def get_connection(self, name):
+        raise unsupported("Workspace.get_connection", "Read the secret from get_default_keyvault() instead.")
+
+    def list_connections(self, category=None, target=None):
+        return []
+
+    def delete_connection(self, name):
+        raise unsupported("Workspace.delete_connection", "Delete the secret from get_default_keyvault() instead.")
+
+    def diagnose_workspace(self, diagnose_parameters):
+        raise unsupported("Workspace.diagnose_workspace", "Run 'runyard doctor' on the machine instead.")
+
+    def list_keys(self):
+        raise unsupported("Workspace.list_keys", _CLOUD_ONLY)
+
+    def sync_keys(self, no_wait=False):
+        """Nothing to do: Runyard stores no keys of other services."""
+
+    def update_dependencies(self, container_registry=None, force=False):
+        raise unsupported("Workspace.update_dependencies", _CLOUD_ONLY)
+
+    def get_mlflow_tracking_uri(self, _with_auth=False):
+        raise not_yet("Workspace.get_mlflow_tracking_uri")
+
+
+class _AssetMembers:
+    """Contents of a workspace, as mappings by name."""
+
+    @property
+    def experiments(self):
+        from azureml.core.experiment import Experiment
+
+        return {experiment.name: experiment for experiment in Experiment.list(self)}
+
+    @property
+    def compute_targets(self):
+        from azureml.core.compute import ComputeTarget
+
+        return {target.name: target for target in ComputeTarget.list(self)}
+
+    @property
+    def datastores(self):
+        from azureml.core.datastore import all_datastores
+
+        return all_datastores(self)
+
+    @property
+    def datasets(self):
+        from azureml.core.dataset import Dataset
+
+        return Dataset.get_all(self)
+
+    @property
+    def environments(self):
+        from azureml.core.environment import Environment
+
+        return Environment.list(self)
+
+    @property
+    def models(self):
+        from azureml.core.model import Model
+
+        return {model.name: model for model in Model.list(self, latest=True)}
+
+    @property
+    def images(self):
+        from azureml.core.image import Image
+
+        newest_last = reversed(Image.list(self))
+        return {image.name: image for image in newest_last}
+
+    @property
+    def webservices(self):
+        from azureml.core.webservice import Webservice
+
+        return {service.name: service for service in Webservice.list(self)}
+
+    def get_default_datastore(self):
+        from azureml.core.datastore import Datastore
+
+        return Datastore.get_default(self)
+
+    def set_default_datastore(self, name):
+        from azureml.core.datastore import Datastore
+
+        Datastore.get(self, name).set_as_default()
+
+    def get_default_keyvault(self):
+        from azureml.core.keyvault import Keyvault
+
+        return Keyvault(self)
+
+    def get_default_compute_target(self, type):
+        """Cluster with the conventional name for "CPU" or "GPU", or None."""
+        names = {"CPU": self.DEFAULT_CPU_CLUSTER_NAME, "GPU": self.DEFAULT_GPU_CLUSTER_NAME}
+        return self.compute_targets.get(names.get(str(type).upper()))
+
+    def get_run(self, run_id):
+        from azureml.core.run import Run
+
+        return Run.get(self, run_id)
+
+
+class Workspace(_AssetMembers, _UnsupportedMembers):
+    """A named workspace of the service; the constructor creates it if it does not exist."""
 
     DEFAULT_CPU_CLUSTER_NAME = "cpu-cluster"
     DEFAULT_GPU_CLUSTER_NAME = "gpu-cluster"
@@ -39,11 +163,11 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
     @staticmethod
     def from_config(path=None, auth=None, _logger=None, _file_name=None):
-        """The workspace of the config file that is found; where the search finds none, the run's own inside a run,
-        else the local default one.
+        """Workspace of the config file that is found; otherwise inside a run the run's workspace, else the local
+        default.
 
-        `path` may be a file, or the folder where the search begins. Raises UserErrorException for a path that
-        is not there and for a file that does not name a workspace.
+        `path` may be a file, or the folder where the search begins. Raises UserErrorException for a path that does not
+        exist and for a file that does not name a workspace.
         """
         import os
 
@@ -62,7 +186,7 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
                default_gpu_compute_target=None, private_endpoint_config=None, private_endpoint_auto_approval=True,
                exist_ok=False, show_output=True, user_assigned_identity_for_cmk_encryption=None,
                system_datastores_auth_mode="accessKey", v1_legacy_mode=None):
-        """A new workspace. One of that name raises WorkspaceException unless `exist_ok`, when it is returned."""
+        """Create a workspace. If the name exists, raises WorkspaceException, or returns it with `exist_ok`."""
         _check_name(name)
         facts = {"subscription_id": subscription_id, "resource_group": resource_group, "location": location,
                  "friendly_name": friendly_name, "tags": tags or {}, "exist_ok": bool(exist_ok)}
@@ -77,7 +201,7 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
     @staticmethod
     def get(name, auth=None, subscription_id=None, resource_group=None, location=None, cloud="AzureCloud", id=None):
-        """The workspace of that name. Raises WorkspaceException where there is none."""
+        """Return the workspace with that name. Raises WorkspaceException if there is none."""
         _check_name(name)
         try:
             record = client().get("/workspaces/" + quoted(name))
@@ -90,7 +214,7 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
     @staticmethod
     def list(subscription_id=None, auth=None, resource_group=None):
-        """All workspaces as `{name: [Workspace]}`, those of the given subscription and group."""
+        """Workspaces as `{name: [Workspace]}`, filtered by subscription and group."""
         found = {}
         for record in _records():
             if subscription_id in (None, record["subscription_id"]) and \
@@ -100,11 +224,11 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
     @staticmethod
     def setup():
-        """The workspace that the nearest config file names, asking nothing; see from_config."""
+        """Workspace of the nearest config file, without prompting; see from_config."""
         return Workspace.from_config()
 
     def write_config(self, path=None, file_name=None):
-        """Write `.azureml/config.json` below `path`, which from_config finds again."""
+        """Write `.azureml/config.json` below `path`, for from_config."""
         configfile.write(path or ".", file_name, self.subscription_id, self.resource_group, self.name)
 
     def get_details(self):
@@ -122,14 +246,14 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
     def update(self, friendly_name=None, description=None, tags=None, image_build_compute=None,
                service_managed_resources_settings=None, primary_user_assigned_identity=None,
                allow_public_access_when_behind_vnet=None, v1_legacy_mode=None):
-        """Change what the workspace says of itself; returns the details."""
+        """Change the description of the workspace; returns the details."""
         given = {"friendly_name": friendly_name, "description": description, "tags": tags}
         changes = {key: value for key, value in given.items() if value is not None}
         self._record = _ensure(self._client, self.name, dict(changes, exist_ok=True))
         return self.get_details()
 
     def delete(self, delete_dependent_resources=False, no_wait=False):
-        """Remove the workspace and what it holds from the service."""
+        """Delete the workspace and its contents."""
         self._client.delete("/workspaces/" + quoted(self.name))
 
     @property
@@ -185,7 +309,7 @@ class Workspace(WorkspaceAssets, WorkspaceAbsent):
 
 
 def nearest_workspace():
-    """The workspace of this run, of the config file that is found from here, or the local default one, quietly."""
+    """Workspace of this run, of the config file found from here, or the local default; prints nothing."""
     own = _run_workspace()
     if own:
         return Workspace(None, None, own)
@@ -202,7 +326,7 @@ def _configured(path, auth):
 
 
 def _ensure(service, name, facts):
-    """Inside a run, whose token makes no workspaces, it must be there."""
+    """Create the workspace if needed. Inside a run it must exist: a run's token cannot create one."""
     if _run_workspace() and facts["exist_ok"]:
         return service.get("/workspaces/" + quoted(name))
     put = service.put if facts["exist_ok"] else service.put_once
@@ -218,7 +342,7 @@ def _of_record(record, auth):
 
 
 def _run_workspace():
-    """The name of the workspace that this process is a run of; None outside a run."""
+    """Name of the workspace of the run that this process is part of; None outside a run."""
     import os
 
     return os.environ.get("AZUREML_ARM_WORKSPACE_NAME") if "RUNYARD_ATTEMPT" in os.environ else None
@@ -241,7 +365,7 @@ def _check_name(name):
                                  "'-' and '_', and begins with a letter or digit.".format(name))
 
 
-# Names that v1 code finds here because the original imported them here.
+# Names that the original module imports, and that v1 code imports from here.
 lazy_names(__name__, {
     "AmlCompute": "azureml.core.compute",
     "ComputeTarget": "azureml.core.compute",

@@ -1,5 +1,5 @@
 from azureml._version import VERSION
-from azureml.data._datacaches import DatacacheStore
+from azureml.data._unsupported import DatacacheStore
 from azureml.data.dataset_factory import DataType
 from azureml.data.file_dataset import FileDataset
 from azureml.data.output_dataset_config import (

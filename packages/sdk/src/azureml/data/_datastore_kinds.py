@@ -1,4 +1,7 @@
-from azureml.data._own_datastores import FolderDatastore, GoogleCloudStorageDatastore, S3Datastore, WebDatastore
+"""Datastore classes by stored kind, and the classes of kinds that SDK v1 does not have."""
+
+from azureml.data._datastore_files import StoredFiles
+from azureml.data.abstract_datastore import AbstractDatastore
 from azureml.data.azure_data_lake_datastore import AzureDataLakeGen2Datastore
 from azureml.data.azure_storage_datastore import AzureBlobDatastore, AzureFileDatastore
 from azureml.exceptions import UserErrorException
@@ -6,8 +9,40 @@ from azureml.exceptions import UserErrorException
 _NO_CREDENTIALS = "None"
 
 
+class S3Datastore(StoredFiles, AbstractDatastore):
+    """An Amazon S3 (or compatible) bucket, or its part below `prefix`."""
+
+    def __init__(self, workspace, name, bucket, prefix=None, region=None, endpoint=None):
+        super(S3Datastore, self).__init__(workspace, name, "S3")
+        self.bucket, self.prefix, self.region, self.endpoint = bucket, prefix, region, endpoint
+
+
+class GoogleCloudStorageDatastore(StoredFiles, AbstractDatastore):
+    """A Google Cloud Storage bucket, or its part below `prefix`."""
+
+    def __init__(self, workspace, name, bucket, prefix=None, endpoint=None):
+        super(GoogleCloudStorageDatastore, self).__init__(workspace, name, "GCS")
+        self.bucket, self.prefix, self.endpoint = bucket, prefix, endpoint
+
+
+class FolderDatastore(StoredFiles, AbstractDatastore):
+    """A folder on the service's machine: a disk, or a mounted network share."""
+
+    def __init__(self, workspace, name, folder):
+        super(FolderDatastore, self).__init__(workspace, name, "Folder")
+        self.folder = folder
+
+
+class WebDatastore(StoredFiles, AbstractDatastore):
+    """Files below a URL; read-only and without listing: paths are named one by one."""
+
+    def __init__(self, workspace, name, address):
+        super(WebDatastore, self).__init__(workspace, name, "Web")
+        self.address = address
+
+
 def datastore_of(workspace, asset):
-    """The object of the class that a stored datastore's kind has."""
+    """Object of the class for a stored datastore's kind."""
     body = asset["body"]
     kind = body.get("kind", "workspace")
     if kind not in _MAKERS:

@@ -1,4 +1,4 @@
-"""Column expressions: `dataset['a'] > 3`, `&`, `|`, `~`, `.startswith('x')`, and the JSON that a definition holds."""
+"""Column expressions: `dataset['a'] > 3`, `&`, `|`, `~`, `.startswith('x')`, and their JSON in a definition."""
 from azureml.exceptions import UserErrorException
 
 
@@ -10,7 +10,7 @@ def column(name):
 
 
 def checked(expression, argument="expression"):
-    """The JSON of a filter's condition; UserErrorException where `expression` is none."""
+    """JSON of a filter condition. Raises UserErrorException where `expression` is none."""
     if isinstance(expression, Condition):
         return expression.to_json()
     hint = ""
@@ -22,7 +22,7 @@ def checked(expression, argument="expression"):
 
 
 class ColumnExpression(object):
-    """A column of a dataset. Comparing it gives a Condition."""
+    """A column of a dataset. Comparing it returns a Condition."""
 
     __hash__ = None
 
@@ -73,7 +73,7 @@ class ColumnExpression(object):
 
 
 class Condition(object):
-    """Something that holds or not for each row; combined with `&`, `|` and `~`."""
+    """A condition on each row; combined with `&`, `|` and `~`."""
 
     def __init__(self, parts):
         self._parts = parts
@@ -98,7 +98,7 @@ class Condition(object):
 
 
 def operand(value):
-    """The JSON of what a column is compared with: a number, a text, a truth value, None, a time, another column."""
+    """JSON of a comparison operand: a number, text, boolean, None, time, or another column."""
     if isinstance(value, ColumnExpression):
         return value.to_json()
     if value is None or isinstance(value, (bool, int, float, str)):

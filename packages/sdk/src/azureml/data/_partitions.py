@@ -12,11 +12,11 @@ _FIELD = re.compile(r"\{([^{}:]+)(?::([^{}]+))?\}")
 
 
 class PartitionFormat(object):
-    """What a partition format says: {name} is a text, {name:yyyy/MM/dd/HH/mm/ss} a time, `*` any part of a path.
+    """Partition format: {name} is text, {name:yyyy/MM/dd/HH/mm/ss} a time, `*` any part of a path.
 
-    It describes the end of a path, from its first key on. None means no keys. UserErrorException where it names no
-    key, a key twice, or a time in another notation. `keys` are in order, `time_formats` the strptime formats of those
-    that are times.
+    Describes the end of a path, from the first key on. None means no keys. Raises UserErrorException where it names no
+    key, a key twice, or a time in another notation. `keys` are in order, `time_formats` the strptime formats of time
+    keys.
     """
 
     def __init__(self, text):
@@ -27,7 +27,7 @@ class PartitionFormat(object):
             self._pattern = re.compile(_backwards(self._parts(text)))
 
     def values_of(self, path):
-        """{key: str or datetime} of a whole path; None where it is not of this form."""
+        """{key: str or datetime} of a whole path; None if it does not match."""
         if self._pattern is None:
             return {}
         found = self._pattern.match(("/" + path.lstrip("/"))[::-1])
@@ -40,7 +40,7 @@ class PartitionFormat(object):
             return None
 
     def combinations(self, files, keys=None):
-        """The different combinations of values of `keys` (all if None) among the files, as dicts in order."""
+        """Distinct combinations of values of `keys` (all if None) among the files, as dicts in order."""
         wanted = self.keys if keys is None else list(keys)
         unknown = [key for key in wanted if key not in self.keys]
         if unknown:
@@ -58,9 +58,9 @@ class PartitionFormat(object):
         return found
 
     def on_paths(self, expression, columns, list_files):
-        """The expression with each comparison of a partition key turned into one of paths, which the service knows.
+        """Turn comparisons of partition keys in the expression into comparisons of paths, which the service evaluates.
 
-        Others may name `columns` alone. `list_files` is called where there is something to turn, for the files.
+        Other comparisons may only name `columns`. `list_files` is called only if there is something to turn.
         """
         names = _columns_in(expression)
         unknown = [name for name in names if name not in columns and name not in self.keys]
@@ -73,7 +73,8 @@ class PartitionFormat(object):
         return _turned(expression, files, set(self.keys))
 
     def _parts(self, text):
-        """(is_wide, backward expression) of each literal, key and `*`, in order. A wide one takes any text without '/'."""
+        """(is_wide, backward expression) of each literal, key and `*`, in order. A wide part matches any text without
+        '/'."""
         if not isinstance(text, str) or not _FIELD.search(text):
             raise UserErrorException("partition_format must name at least one key, as in '/{year}/data.csv'; got "
                                      "%r." % (text,))
@@ -106,7 +107,7 @@ class PartitionFormat(object):
 
 
 def whole_path(file):
-    """The path that formats describe: on the datastore, or the address, which may begin above the dataset's root."""
+    """Path that formats describe: on the datastore, or the URL, which may begin above the dataset's root."""
     return file.get("key") or file["path"]
 
 
@@ -139,7 +140,7 @@ def _operand(operand, values):
 
 
 def _any_of(paths):
-    """Path is one of these, as a tree that is as flat as pairs allow."""
+    """Condition "path is one of these", as a balanced tree of pairs."""
     if not paths:
         return ["not", ["startswith", ["column", "Path"], ""]]
     if len(paths) == 1:
@@ -156,15 +157,14 @@ def _literals(text):
 
 
 def _backwards(parts):
-    """The parts as an expression for the path read from its end, in time that grows with the path alone.
+    """Regular expression for the reversed path, linear in its length.
 
-    An earlier part takes as much as it can, so a later one ends at the last place where it can: the first from behind,
-    which is taken once and for all.
+    Earlier parts are greedy, so a later part matches at its last position: the first from the end, matched atomically.
     """
     expression, wide, fixed = "", "", ""
     for number, (is_wide, text) in enumerate(reversed(parts)):
         if is_wide:
-            # An atomic group, in words that Python 3.6 knows.
+            # An atomic group, written for Python 3.6.
             expression += "(?=(?P<once{0}>{1}))(?P=once{0})".format(number, wide % "?" + fixed) if wide else fixed
             wide, fixed = text, ""
         else:

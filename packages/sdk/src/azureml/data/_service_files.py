@@ -1,11 +1,11 @@
-"""The files of a dataset, as the service finds and reads them."""
+"""Files of a dataset, resolved and downloaded through the service."""
 import os
 
 from azureml._paths import below_folder
 
 
 def workspace_of(dataset):
-    """Whose service reads the dataset: its own workspace, else (web addresses have none) the nearest one."""
+    """Workspace whose service reads the dataset: its own, else (URLs have none) the nearest one."""
     if dataset._workspace is not None:
         return dataset._workspace
     from azureml.core.workspace import nearest_workspace
@@ -13,12 +13,12 @@ def workspace_of(dataset):
 
 
 def resolved(dataset, limit=None):
-    """Each file as {"path", "size", "etag", "modified_at"}, in order; the first ones with a limit."""
+    """Files as {"path", "size", "etag", "modified_at"}, in order; the first `limit` of them if given."""
     return resolution(dataset, limit)["files"]
 
 
 def resolution(dataset, limit=None):
-    """The service's whole answer: "files", "is_one_file" and, of a pinned version, "changes" as sentences."""
+    """Full answer of the service: "files", "is_one_file" and, for a pinned version, "changes" as sentences."""
     from runyard_sdk.submitter import network_variables
     workspace = workspace_of(dataset)
     asked = {"body": dataset._body()} if dataset._asset is None else {"id": dataset.id}
@@ -29,15 +29,15 @@ def resolution(dataset, limit=None):
 
 
 def fetched(dataset, paths, folder, threads=8):
-    """Bring files of these paths into a folder, in parallel; their absolute paths, in the order given."""
+    """Download files with these paths to a folder, in parallel; return their absolute paths in the given order."""
     known = {file["path"]: file for file in resolved(dataset)}
     return fetch_all(dataset, [known[path] for path in paths], folder, threads=threads)
 
 
 def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloading"):
-    """Bring resolved files into a folder, each whole or not at all; their absolute paths, in order.
+    """Download resolved files to a folder, each completely or not at all; return their absolute paths in order.
 
-    With `missing`, a list, files that are not there any more are put into it instead of being an error.
+    With `missing`, a list, files that no longer exist are appended to it instead of raising.
     """
     from runyard_sdk.client import quoted_path
     from runyard_sdk.errors import NotFound
@@ -52,7 +52,7 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
         def bring(file):
             try:
                 workspace._client.download(route + "/" + quoted_path(file["path"]), targets[file["path"]], file["size"],
-                                           file.get("etag") or "", progress.came, headers)
+                                           file.get("etag") or "", progress.add_bytes, headers)
             except NotFound:
                 if missing is None:
                     raise
@@ -65,11 +65,12 @@ def fetch_all(dataset, files, folder, threads=8, missing=None, title="Downloadin
 
 
 def local_path(folder, path):
-    """Where a file of the service lies below a local folder; UserErrorException for one that would leave it."""
+    """Local path below a folder for a file of the service. Raises UserErrorException where it would leave the folder.
+    """
     return below_folder(os.path.abspath(folder), path)
 
 
 def total_size(files):
-    """The bytes of all files; None where a web server does not tell the size of one."""
+    """Total bytes of the files; None if a web server does not report a size."""
     sizes = [file["size"] for file in files]
     return None if None in sizes else sum(sizes)

@@ -4,7 +4,7 @@ from azureml.exceptions import RunEnvironmentException, UserErrorException  # no
 
 
 class AbstractDataset(object):
-    """What every dataset has. One that was never registered has no id, name or version."""
+    """Base of datasets. An unregistered one has no id, name or version."""
 
     File = FileDatasetFactory
     Tabular = TabularDatasetFactory
@@ -41,18 +41,18 @@ class AbstractDataset(object):
 
     @property
     def data_changed_time(self):
-        """When the newest of its files was changed, as a datetime in UTC; None where no source tells."""
+        """Time of the newest change of its files, as a datetime in UTC; None if no source reports it."""
         from azureml.data._service_files import resolved
         times = [file["modified_at"] for file in resolved(self) if file.get("modified_at")]
         return utc_time(max(times)) if times else None
 
     @property
     def partition_keys(self):
-        """The names that `partition_format` gave to parts of the files' paths."""
+        """Names that `partition_format` gives to parts of the files' paths."""
         return self._partitions().keys
 
     def get_partition_key_values(self, partition_keys=None):
-        """Each combination of values that occurs, as a dict; of all keys, or of those named."""
+        """Distinct combinations of values as dicts; of all keys, or of the named ones."""
         from azureml.data._service_files import resolved
         return self._partitions().combinations(resolved(self), partition_keys)
 
@@ -71,16 +71,16 @@ class AbstractDataset(object):
 
     @staticmethod
     def get_all(workspace):
-        """Name to dataset, the newest version of each."""
+        """Datasets by name, newest version of each."""
         from azureml._assets import list_assets
         return {asset["name"]: AbstractDataset._of_asset(workspace, asset)
                 for asset in list_assets(workspace, "datasets", latest=True)}
 
     def register(self, workspace, name, description=None, tags=None, create_new_version=False):
-        """Store it under a name; a new object with id, name and version. The same definition keeps its version.
+        """Store under a name; return a new object with id, name and version. An equal definition keeps its version.
 
-        The version pins what its files are now: a run that finds others there says so. Raises UserErrorException
-        where the name stands for other data, unless `create_new_version`.
+        The version pins the current files: a run that finds others reports it. Raises UserErrorException where the name
+        belongs to other data, unless `create_new_version`.
         """
         if not isinstance(name, str) or not name.strip():
             raise UserErrorException("name must say what the dataset is called, got %r." % (name,))
@@ -109,7 +109,7 @@ class AbstractDataset(object):
         return DatasetConsumptionConfig(name, self)
 
     def __getitem__(self, key):
-        """A column, to compare with a value for filter()."""
+        """Column, to compare with a value in filter()."""
         from azureml.data._expressions import column
         return column(key)
 
@@ -128,7 +128,7 @@ class AbstractDataset(object):
         return made
 
     def _derived(self, step):
-        """An unregistered dataset of the same sources with one step more."""
+        """Unregistered dataset of the same sources with one more step."""
         made = object.__new__(type(self))
         AbstractDataset.__init__(made)
         made._workspace, made._sources, made._format = self._workspace, self._sources, self._format
@@ -138,7 +138,7 @@ class AbstractDataset(object):
     def _saved(self, workspace):
         """This dataset with an id: an unregistered one is stored without a name on first use.
 
-        One of web addresses belongs to no workspace: it is stored in each that it is used in.
+        One of URLs belongs to no workspace: it is stored in each workspace that uses it.
         """
         is_elsewhere = self._asset is not None and self._workspace.name != workspace.name
         if self._asset is None or (is_elsewhere and "url" in self._sources[0]):
@@ -176,7 +176,7 @@ class AbstractDataset(object):
 
 
 def utc_time(text):
-    """The datetime of a time on the wire."""
+    """Parse a time of the API into a datetime."""
     from datetime import datetime, timezone
     form = "%Y-%m-%dT%H:%M:%S.%f" if "." in text else "%Y-%m-%dT%H:%M:%S"
     return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=timezone.utc)
@@ -188,3 +188,34 @@ def _texts(tags):
 
 def _readable(source):
     return source.get("url") or "('%s', '%s')" % (source["datastore"], source["path"])
+
+
+def checked_count(count, what):
+    """Check the number of rows or files (`what`) to take or skip."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise UserErrorException("count must be a whole number of %s, 0 or more; got %r." % (what, count))
+    return count
+
+
+def checked_share(argument, value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise UserErrorException("%s must be a number from 0 to 1, got %r." % (argument, value))
+    return value
+
+
+def seed_of(seed):
+    """The seed, or a random one, which is stored: every read draws the same rows."""
+    if seed is None:
+        import os
+        return int.from_bytes(os.urandom(4), "big")
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UserErrorException("seed must be a whole number, got %r." % (seed,))
+    return seed
+
+
+def checked_columns(columns, argument="columns"):
+    """Column names as a list: one name, or a list or tuple of names."""
+    names = [columns] if isinstance(columns, str) else columns
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
+        raise UserErrorException("%s must be the name of a column or a list of names, got %r." % (argument, columns))
+    return list(names)

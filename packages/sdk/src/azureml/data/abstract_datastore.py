@@ -1,5 +1,5 @@
 class AbstractDatastore(object):
-    """A place of the workspace that holds data."""
+    """A storage location of the workspace."""
 
     def __init__(self, workspace, name, datastore_type):
         self._workspace = workspace
@@ -33,17 +33,17 @@ class AbstractDatastore(object):
         self._datastore_type = datastore_type
 
     def set_as_default(self):
-        """Make it the datastore that ws.get_default_datastore() gives."""
+        """Make this the result of ws.get_default_datastore()."""
         from azureml._assets import patch_asset
         patch_asset(self.workspace, "datastores", self.name, body={"is_default": True})
 
     def unregister(self):
-        """Forget the datastore and its credentials. The data stays where it is."""
+        """Remove the datastore and its credentials. The data is not deleted."""
         from azureml._assets import delete_asset
         delete_asset(self.workspace, "datastores", self.name)
 
     def _credential(self, name):
-        """One of its credentials: as given, or as registered, which is asked for once and kept by this object."""
+        """One credential: as given, or as registered, which is requested once and cached in this object."""
         if self._has_stored_credentials:
             stored = self.workspace._client.get(self.workspace._path("datastores", self.name, "credentials"))
             self._credentials = dict(self._credentials, **stored)

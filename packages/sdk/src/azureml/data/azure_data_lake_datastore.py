@@ -1,5 +1,5 @@
-from azureml.data._refused_kinds import DATA_LAKE, refused_class
-from azureml.data._stored_files import StoredFiles
+from azureml.data._unsupported import DATA_LAKE, refused_class
+from azureml.data._datastore_files import StoredFiles
 from azureml.data.abstract_datastore import AbstractDatastore
 
 
@@ -16,7 +16,7 @@ class AbstractADLSDatastore(AbstractDatastore):
 
     @property
     def client_secret(self):
-        """The secret that it was registered with; asked from the service, by its owner alone."""
+        """Registered secret; requested from the service, for its owner only."""
         return self._credential("client_secret")
 
     @client_secret.setter
@@ -25,7 +25,8 @@ class AbstractADLSDatastore(AbstractDatastore):
 
 
 class AzureDataLakeGen2Datastore(StoredFiles, AbstractADLSDatastore):
-    """A file system of a storage account with hierarchical names. Unlike the original it has upload and download."""
+    """A file system of a storage account with hierarchical namespace. Unlike the original it has upload and download.
+    """
 
     def __init__(self, workspace, name, container_name, account_name, tenant_id=None, client_id=None,
                  client_secret=None, resource_url=None, authority_url=None, protocol=None, endpoint=None,

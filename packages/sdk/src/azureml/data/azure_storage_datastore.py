@@ -1,11 +1,11 @@
-from azureml.data._stored_files import StoredFiles
+from azureml.data._datastore_files import StoredFiles
 from azureml.data.abstract_datastore import AbstractDatastore
 from azureml.data.data_reference import DataReference  # noqa: F401
 from azureml.exceptions import UserErrorException  # noqa: F401
 
 
 class AbstractAzureStorageDatastore(StoredFiles, AbstractDatastore):
-    """A container of files. The two defaults of a workspace are plain folder trees that the service keeps."""
+    """A container of files. The two default datastores of a workspace are folders that the service keeps."""
 
     def __init__(self, workspace, name, datastore_type, container_name, account_name, sas_token=None, account_key=None,
                  protocol=None, endpoint=None):
@@ -24,7 +24,7 @@ class AbstractAzureStorageDatastore(StoredFiles, AbstractDatastore):
 
     @property
     def sas_token(self):
-        """The token that it was registered with; asked from the service, by its owner alone."""
+        """Registered token; requested from the service, for its owner only."""
         return self._credential("sas_token")
 
     @sas_token.setter
@@ -33,7 +33,7 @@ class AbstractAzureStorageDatastore(StoredFiles, AbstractDatastore):
 
     @property
     def account_key(self):
-        """The key that it was registered with; asked from the service, by its owner alone."""
+        """Registered key; requested from the service, for its owner only."""
         return self._credential("account_key")
 
     @account_key.setter

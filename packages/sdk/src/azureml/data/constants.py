@@ -1,4 +1,4 @@
-"""Names that the original keeps here; several appear in users' code."""
+"""Constants of the original module; several appear in user code."""
 AZURE_BLOB = "AzureBlob"
 AZURE_FILE = "AzureFile"
 AZURE_DATA_LAKE = "AzureDataLake"

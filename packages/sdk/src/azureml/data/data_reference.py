@@ -8,7 +8,7 @@ _MODES = ("mount", "download", "upload")
 
 
 class DataReference(object):
-    """A folder or file of a datastore, and how a run gets at it. As text it is the placeholder of its path."""
+    """A folder or file of a datastore, and how a run accesses it. Its text is a placeholder of the path."""
 
     def __init__(self, datastore, data_reference_name=None, path_on_datastore=None, mode="mount", path_on_compute=None,
                  overwrite=False):
@@ -26,7 +26,7 @@ class DataReference(object):
         self.overwrite = overwrite
 
     def path(self, path=None, data_reference_name=None):
-        """A reference to something below this one."""
+        """Reference to a path below this one."""
         joined = "/".join(part.strip("/") for part in (self.path_on_datastore, path) if part and part.strip("/"))
         return DataReference(self.datastore, data_reference_name, joined or None, self.mode, self.path_on_compute,
                              self.overwrite)
@@ -45,7 +45,7 @@ class DataReference(object):
         return datapath.create_data_reference(data_reference_name, datapath_compute_binding)
 
     def to_config(self):
-        from azureml.core._run_sections import DataReferenceConfiguration
+        from azureml.core.runconfig import DataReferenceConfiguration
         return DataReferenceConfiguration(self.datastore.name, self.mode, self.path_on_datastore, self.path_on_compute,
                                           self.overwrite)
 
@@ -76,7 +76,7 @@ class DataReference(object):
 
 
 def checked_path(argument, path):
-    """A path below a datastore's root, with forward slashes; UserErrorException for one that leaves it."""
+    """Path below a datastore's root, with forward slashes. Raises UserErrorException for one that leaves it."""
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)):

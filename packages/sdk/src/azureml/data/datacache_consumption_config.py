@@ -2,7 +2,7 @@ from azureml.exceptions import UserErrorException  # noqa: F401
 
 
 class DatacacheConsumptionConfig(object):
-    """Data of a dataset behind a cache. Here every dataset is cached already; using it raises."""
+    """A dataset behind a cache. Runyard caches every dataset; using it raises."""
 
     def __init__(self, datacache_store, dataset, mode="mount", replica_count=None, path_on_compute=None, **kwargs):
         self.datacache_store = datacache_store
@@ -16,5 +16,5 @@ class DatacacheConsumptionConfig(object):
         return DatacacheConsumptionConfig(self.datacache_store, self.dataset, "mount", replica_count, path_on_compute)
 
     def _bind(self, inputs):
-        from azureml._not_yet import unsupported
+        from azureml._unsupported import unsupported
         raise unsupported("A data cache", "Datasets are cached by themselves; use dataset.as_mount().")

@@ -1,4 +1,4 @@
-from azureml.data._refused_kinds import CACHE, refused_class
+from azureml.data._unsupported import CACHE, refused_class
 
 DatacacheSingularitySettings = refused_class("DatacacheSingularitySettings", CACHE)
 SingularityPriority = refused_class("SingularityPriority", CACHE)

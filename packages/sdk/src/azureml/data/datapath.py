@@ -30,7 +30,7 @@ class DataPath(object):
 
 
 class DataPathComputeBinding(object):
-    """How a DataPath reaches a run."""
+    """How a run accesses a DataPath."""
 
     def __init__(self, mode="mount", path_on_compute=None, overwrite=False):
         self._mode = mode

@@ -1,3 +1,3 @@
-from azureml.data._refused_kinds import PROFILE, refused_class
+from azureml.data._unsupported import PROFILE, refused_class
 
 DatasetActionRun = refused_class("DatasetActionRun", PROFILE)

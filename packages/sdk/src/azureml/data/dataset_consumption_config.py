@@ -7,7 +7,7 @@ _MODES = ("direct", "mount", "download", "hdfs")
 
 
 class DatasetConsumptionConfig(object):
-    """A dataset as the input `name` of a run: used directly, mounted or downloaded."""
+    """A dataset as input `name` of a run: used directly, mounted or downloaded."""
 
     def __init__(self, name, dataset, mode="direct", path_on_compute=None):
         if mode not in _MODES:
@@ -36,7 +36,7 @@ class DatasetConsumptionConfig(object):
         return self._with("download", path_on_compute)
 
     def as_hdfs(self):
-        from azureml._not_yet import unsupported
+        from azureml._unsupported import unsupported
         raise unsupported("as_hdfs()", "There is no HDFS here, and no Spark that would read from it; use as_mount() or "
                           "as_download().")
 
@@ -66,7 +66,7 @@ class DatasetConsumptionConfig(object):
 
 
 def checked_name(name):
-    """The name of an input or output: it becomes a variable of the run."""
+    """Check the name of an input or output, which becomes an environment variable of the run."""
     if not isinstance(name, str) or not re.match(_NAME, name):
         raise UserErrorException("An input or output name is a letter or '_' followed by letters, digits and '_'; "
                                  "got %r." % (name,))

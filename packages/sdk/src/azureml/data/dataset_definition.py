@@ -1,4 +1,4 @@
-from azureml.data._refused_kinds import DEFINITION, refused_class
+from azureml.data._unsupported import DEFINITION, refused_class
 
 Dataflow = refused_class("Dataflow", DEFINITION)
 DatasetDefinition = refused_class("DatasetDefinition", DEFINITION)

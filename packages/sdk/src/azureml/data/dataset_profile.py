@@ -1,9 +1,9 @@
-from azureml._not_yet import unsupported
+from azureml._unsupported import unsupported
 from azureml.exceptions import AzureMLException  # noqa: F401
 
 
 class DatasetProfile(object):
-    """What a table's columns hold: `columns` maps each name to its ColumnProfile."""
+    """Statistics of a table: `columns` maps each name to its ColumnProfile."""
 
     def __init__(self, saved_dataset_id, run_id, experiment_name, workspace, profile):
         self.saved_dataset_id = saved_dataset_id
@@ -14,11 +14,11 @@ class DatasetProfile(object):
         raise unsupported("get_producing_run()", "A profile is reckoned where it is asked for, by no run.")
 
     def is_stale(self):
-        """A profile is made of the data of its moment, so it is fresh."""
+        """False: a profile is computed when requested."""
         return False
 
     def to_pandas_dataframe(self):
-        """A row for each column of the table."""
+        """One row per column of the table."""
         from azureml.data._tables.libraries import pandas_for
         pandas = pandas_for("A profile as a table")
         return pandas.DataFrame([vars(column) for column in self.columns.values()], index=list(self.columns))
@@ -34,7 +34,7 @@ class DatasetProfile(object):
 
 
 class ColumnProfile(object):
-    """The counts, range and quantiles of one column; None for what its type does not have."""
+    """Counts, range and quantiles of one column; None for what its type does not have."""
 
     def __init__(self, series):
         known = series[series.notna()]
@@ -62,7 +62,7 @@ _SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
 def _unique(values):
-    """How many different values there are; None for lists and dicts, which cannot be told apart quickly."""
+    """Number of distinct values; None for lists and dicts, which are not hashable."""
     try:
         return int(values.nunique())
     except TypeError:

@@ -1,4 +1,4 @@
-from azureml.data._refused_kinds import SNAPSHOT, refused_class
+from azureml.data._unsupported import SNAPSHOT, refused_class
 from azureml.data.dataset_type_definitions import HistogramCompareMethod  # noqa: F401
 
 DatasetSnapshot = refused_class("DatasetSnapshot", SNAPSHOT)

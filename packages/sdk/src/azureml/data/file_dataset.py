@@ -1,7 +1,7 @@
 import os
 
-from azureml._not_yet import unsupported
-from azureml.data._selection import checked_count, checked_share, seed_of
+from azureml._unsupported import unsupported
+from azureml.data.abstract_dataset import checked_count, checked_share, seed_of
 from azureml.data.abstract_dataset import AbstractDataset
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig
 from azureml.exceptions import AzureMLException, UserErrorException  # noqa: F401
@@ -10,7 +10,7 @@ _METADATA = ("Path", "Size", "LastModifiedTime", "CanSeek")
 
 
 class FileDataset(AbstractDataset):
-    """Files of the web or of datastores, under the paths that to_path() lists."""
+    """Files of URLs or datastores, under the paths that to_path() lists."""
 
     _can_be_files = True
     _type = "file"
@@ -19,15 +19,16 @@ class FileDataset(AbstractDataset):
         super(FileDataset, self).__init__()
 
     def to_path(self):
-        """The path of each file below the dataset's root, with a leading slash."""
+        """Path of each file below the dataset's root, with a leading slash."""
         from azureml.data._service_files import resolved
         return ["/" + file["path"] for file in resolved(self)]
 
     def download(self, target_path=None, overwrite=False, ignore_not_found=False):
-        """Fetch all files below target_path (a new temporary folder if None), several at once; their absolute paths.
+        """Download all files below target_path (a new temporary folder if None), in parallel; return their absolute
+        paths.
 
-        A download that broke off goes on where it was when it is asked for again. A file that exists raises
-        UserErrorException unless `overwrite`; one that is not at its source any more, unless `ignore_not_found`.
+        An interrupted download resumes when called again. Raises UserErrorException for an existing file unless
+        `overwrite`, and for a file missing at its source unless `ignore_not_found`.
         """
         from azureml.data._service_files import fetch_all, local_path, resolution
         if target_path is None:
@@ -42,7 +43,7 @@ class FileDataset(AbstractDataset):
         return fetch_all(self, found["files"], target_path, missing=[] if ignore_not_found else None)
 
     def mount(self, mount_point=None, **kwargs):
-        """A context object whose mount_point holds the files, read-only, between start() and stop()."""
+        """Context object whose mount_point holds the files, read-only, between start() and stop()."""
         from azureml.data.context_managers import MountedFiles
         return MountedFiles(self, mount_point)
 
@@ -66,7 +67,7 @@ class FileDataset(AbstractDataset):
         return self._derived(["take", checked_count(count, "files")])
 
     def skip(self, count):
-        """All files but the first `count`."""
+        """All but the first `count` files."""
         return self._derived(["skip", checked_count(count, "files")])
 
     def take_sample(self, probability, seed=None):
@@ -74,12 +75,12 @@ class FileDataset(AbstractDataset):
         return self._derived(["sample", checked_share("probability", probability), seed_of(seed), True])
 
     def random_split(self, percentage, seed=None):
-        """Two datasets that together are this one; the first has about this share (0 to 1) of the files."""
+        """Two complementary datasets; the first has about this share (0 to 1) of the files."""
         share, seed = checked_share("percentage", percentage), seed_of(seed)
         return self._derived(["sample", share, seed, True]), self._derived(["sample", share, seed, False])
 
     def filter(self, expression):
-        """The files for which an expression holds, such as dataset.file_metadata('Size') > 1024.
+        """Files that match an expression, such as dataset.file_metadata('Size') > 1024.
 
         Columns are those of file_metadata and the partition keys: dataset['year'] == '2019'.
         """
@@ -89,7 +90,7 @@ class FileDataset(AbstractDataset):
         return self._derived(["filter", self._partitions().on_paths(expression, _METADATA, lambda: resolved(self))])
 
     def file_metadata(self, col):
-        """A column of the files themselves, for filter(): 'Path', 'Size', 'LastModifiedTime' or 'CanSeek'."""
+        """Column of file metadata for filter(): 'Path', 'Size', 'LastModifiedTime' or 'CanSeek'."""
         from azureml.data._expressions import column
         if col not in _METADATA:
             raise UserErrorException("col must be one of %s, got %r." % (", ".join(map(repr, _METADATA)), col))

@@ -1,7 +1,7 @@
 import os
 
-from azureml._not_yet import unsupported
-from azureml.data._refused_kinds import HDFS
+from azureml._unsupported import unsupported
+from azureml.data._unsupported import HDFS
 from azureml.data.abstract_dataset import AbstractDataset  # noqa: F401
 from azureml.data.dataset_consumption_config import DatasetConsumptionConfig, checked_name
 from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
@@ -27,7 +27,7 @@ class RegistrationConfiguration(object):
 
 
 class OutputDatasetConfig(object):
-    """An output of a run that becomes data. As an argument of the script it is the path to write to."""
+    """An output of a run that becomes a dataset. As a script argument it is the path to write to."""
 
     def __init__(self, mode, name=None, **kwargs):
         self.mode = mode
@@ -48,14 +48,14 @@ class OutputDatasetConfig(object):
         return "DatasetOutputConfig:%s" % self.name
 
     def register_on_complete(self, name, description=None, tags=None):
-        """Register what the run wrote as a version of the dataset `name`, when the run has completed."""
+        """Register what the run wrote as a version of dataset `name` when the run completes."""
         if not isinstance(name, str) or not name.strip():
             raise UserErrorException("name must say what the dataset is called, got %r." % (name,))
         self._registration = RegistrationConfiguration(name, description, tags)
         return self
 
     def as_input(self, name=None):
-        """What this output wrote, as an input of a run that comes after."""
+        """What this output wrote, as input of a later run."""
         raise unsupported("as_input() of %s" % type(self).__name__,
                           "Name it with register_on_complete('name') and give the next run "
                           "Dataset.get_by_name(workspace, 'name').as_named_input(...).")
@@ -82,19 +82,19 @@ class OutputDatasetConfig(object):
 
 
 class TransformationMixin(object):
-    """Outputs whose files are the rows of a table."""
+    """Outputs whose files can be read as a table."""
 
     def read_delimited_files(self, include_path=False, separator=",",
                              header=PromoteHeadersBehavior.ALL_FILES_HAVE_SAME_HEADERS, partition_format=None,
                              path_glob=None, set_column_types=None):
-        """The same output, whose dataset is a table of the CSV files that the run wrote."""
+        """This output, with a dataset that reads its CSV files as a table."""
         from azureml.data._tabular_format import delimited_format
         return OutputTabularDatasetConfig(output=self, format=delimited_format(
             separator=separator, header=header, set_column_types=set_column_types, include_path=include_path,
             partition_format=partition_format, path_glob=path_glob))
 
     def read_parquet_files(self, include_path=False, partition_format=None, path_glob=None, set_column_types=None):
-        """The same output, whose dataset is a table of the Parquet files that the run wrote."""
+        """This output, with a dataset that reads its Parquet files as a table."""
         from azureml.data._tabular_format import parquet_format
         return OutputTabularDatasetConfig(output=self, format=parquet_format(
             set_column_types=set_column_types, include_path=include_path, partition_format=partition_format,
@@ -105,8 +105,8 @@ class OutputFileDatasetConfig(OutputDatasetConfig, TransformationMixin):
     """A folder of a datastore that the script writes to.
 
     `destination` is (datastore, 'path'), where {run-id} and {output-name} are filled in; by default
-    'dataset/{run-id}/{output-name}' on the default datastore. `source` is the path on the compute to write to.
-    Mounted, which is the default, files are stored as they are closed; uploaded, when the script has ended.
+    'dataset/{run-id}/{output-name}' on the default datastore. `source` is the path on the compute to write to. With
+    mount, the default, files are uploaded when closed; with upload, when the script ends.
     """
 
     def __init__(self, name=None, destination=None, source=None, partition_format=None):
@@ -121,17 +121,17 @@ class OutputFileDatasetConfig(OutputDatasetConfig, TransformationMixin):
         self._mount_options = MountOptions()
 
     def as_mount(self, disable_metadata_cache=False):
-        """Store each file as it is closed."""
+        """Upload each file when it is closed."""
         self.mode, self._mount_options = "mount", MountOptions(disable_metadata_cache)
         return self
 
     def as_upload(self, overwrite=False, source_globs=None):
-        """Store the files, or those that match source_globs, when the script has ended."""
+        """Upload the files, or those that match source_globs, when the script ends."""
         self.mode, self._upload_options = "upload", UploadOptions(overwrite, _checked_globs(source_globs))
         return self
 
     def as_input(self, name=None):
-        """What this output wrote, as a mounted input of a run that comes after: for destinations without {run-id}."""
+        """What this output wrote, as mounted input of a later run; for destinations without {run-id}."""
         return DatasetConsumptionConfig(name or "input_" + os.urandom(4).hex(), _WrittenBefore(self), "mount")
 
     def _to_definition(self, workspace):
@@ -146,7 +146,7 @@ class OutputFileDatasetConfig(OutputDatasetConfig, TransformationMixin):
 
 
 class OutputTabularDatasetConfig(OutputDatasetConfig):
-    """An output whose files are read as a table; made by read_delimited_files or read_parquet_files of one."""
+    """An output whose files are read as a table; made by read_delimited_files or read_parquet_files."""
 
     def __init__(self, **kwargs):
         output = kwargs.get("output")
@@ -167,7 +167,7 @@ class OutputTabularDatasetConfig(OutputDatasetConfig):
         return self
 
     def as_input(self, name=None):
-        """What this output wrote, as a table that a run that comes after reads directly."""
+        """What this output wrote, as a table that a later run reads directly."""
         return DatasetConsumptionConfig(name or "input_" + os.urandom(4).hex(),
                                         _WrittenBefore(self._output, self._format), "direct")
 
@@ -188,7 +188,7 @@ class OutputTabularDatasetConfig(OutputDatasetConfig):
 
 
 class HDFSOutputDatasetConfig(OutputDatasetConfig, TransformationMixin):
-    """It can be described; a run that has one is refused, since there is no HDFS here."""
+    """Can be created; a run that has one is refused, because Runyard has no HDFS."""
 
     def __init__(self, name=None, destination=None):
         super(HDFSOutputDatasetConfig, self).__init__("hdfs", name)
@@ -214,7 +214,7 @@ class LinkTabularOutputDatasetConfig(OutputDatasetConfig):
 
 
 class _WrittenBefore(object):
-    """The dataset that an output leaves at its destination."""
+    """Dataset that an output leaves at its destination."""
 
     def __init__(self, output, format=None):
         self._output, self._format = output, format
@@ -234,8 +234,8 @@ class _WrittenBefore(object):
 
 
 def _checked_destination(destination):
-    """The name of a datastore and a path on it, both None where the service is to choose."""
-    from azureml.data._sources import source_of
+    """Name of a datastore and a path on it, both None where the service chooses."""
+    from azureml.data.dataset_factory import source_of
     if destination is None:
         return None, None
     wanted = "destination must be a (datastore, 'relative/path') tuple, got %r." % (destination,)

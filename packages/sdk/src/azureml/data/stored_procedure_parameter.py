@@ -1,4 +1,4 @@
-from azureml.data._refused_kinds import DATABASE, refused_class
+from azureml.data._unsupported import DATABASE, refused_class
 
 StoredProcedureParameter = refused_class("StoredProcedureParameter", DATABASE)
 StoredProcedureParameterType = refused_class("StoredProcedureParameterType", DATABASE)

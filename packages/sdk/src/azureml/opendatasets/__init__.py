@@ -1,4 +1,4 @@
-from azureml._not_yet import unsupported
+from azureml._unsupported import unsupported
 
 _ACCOUNT = "azureopendatastorage"
 _MNIST_ADDRESS = "https://%s.blob.core.windows.net/mnist/" % _ACCOUNT
@@ -7,7 +7,7 @@ _MNIST_FILES = {"train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte
 
 
 class _OpenDataset(object):
-    """Data of a public container that holds many files; it can be read as a datastore of the user's own."""
+    """Data of a public container with many files; can be read through a datastore of the user's own."""
 
     _container = _folder = None
 
@@ -31,13 +31,13 @@ class _OpenDataset(object):
 
 
 class MNIST(_OpenDataset):
-    """The handwritten digits, as a file dataset of the four files that the web holds."""
+    """Handwritten digits, as a file dataset of the four published files."""
 
     _container, _folder = "mnist", "processed"
 
     @classmethod
     def get_file_dataset(cls, dataset_filter="all", enable_telemetry=True):
-        """Images and labels for "train", for "test", or "all" four files."""
+        """Images and labels of "train", of "test", or "all" four files."""
         from azureml.core import Dataset
         from azureml.exceptions import UserErrorException
         if dataset_filter != "all" and dataset_filter not in _MNIST_FILES:

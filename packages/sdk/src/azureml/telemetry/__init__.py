@@ -1,4 +1,4 @@
-"""Nothing is ever collected; the function exists because scripts call it."""
+"""Collects nothing; exists because scripts call it."""
 
 __all__ = ["set_diagnostics_collection"]
 

@@ -1,4 +1,4 @@
-"""TensorBoard on runs, from an environment that has no TensorFlow."""
+"""TensorBoard for runs, in environments without TensorFlow."""
 
 from azureml.tensorboard.tensorboard import Tensorboard
 

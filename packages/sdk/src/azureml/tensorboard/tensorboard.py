@@ -10,9 +10,9 @@ _TERMINAL = ("Completed", "Failed", "Canceled")
 
 
 class Tensorboard:
-    """A TensorBoard that shows the `logs/` of runs, while they run and after.
+    """Shows the `logs/` of runs in TensorBoard, during and after the runs.
 
-    The program comes from an environment of the service's own, built on first use.
+    TensorBoard runs in an environment of the service, built on first use.
     """
 
     LOGS_ARTIFACT_PREFIX = "logs/"
@@ -26,7 +26,7 @@ class Tensorboard:
         self._seen = {}
 
     def start(self, start_browser=False):
-        """Bring the logs here, start TensorBoard, keep bringing them; prints and returns the address."""
+        """Download the logs, start TensorBoard and keep syncing; print and return the URL."""
         import tempfile
         import threading
 
@@ -50,7 +50,7 @@ class Tensorboard:
         return address
 
     def stop(self):
-        """End TensorBoard; quiet when it does not run. The synced files stay."""
+        """Stop TensorBoard; no effect if it does not run. The synced files stay."""
         if self._process is None:
             return
         self._stopping.set()
@@ -85,10 +85,10 @@ class Tensorboard:
                 if not self._sync():
                     return
             except (RunyardError, OSError):
-                pass  # the service may be restarting; the next round brings what is missing
+                pass  # the service may be restarting; the next round downloads what is missing
 
     def _sync(self):
-        """Bring what is new; whether some run still goes on."""
+        """Download new data; return whether a run is still active."""
         goes_on = False
         for run in self._runs:
             goes_on = run.get_status() not in _TERMINAL or goes_on
@@ -100,7 +100,7 @@ class Tensorboard:
         return goes_on
 
     def _folder_name(self, run):
-        """One folder below the root, whatever the run is called."""
+        """One folder below the root, whatever characters the run's id has."""
         name = (self._use_display_name and run.display_name) or run.id
         return run.id if name in (".", "..") else name.replace("/", "_").replace("\0", "_")
 
@@ -108,13 +108,12 @@ class Tensorboard:
         state = (file["size"], file.get("sha256"))
         if self._seen.get((run.id, file["path"])) != state:
             below = file["path"][len(self.LOGS_ARTIFACT_PREFIX):]
-            _bring_to(os.path.join(folder, *below.split("/")), lambda place: run._download(file["path"], place))
+            _update_file(os.path.join(folder, *below.split("/")), lambda place: run._download(file["path"], place))
             self._seen[(run.id, file["path"])] = state
 
 
-def _bring_to(target, download):
-    """Event logs only grow, and TensorBoard reads on in the file that it has open: another one in its place, it would
-    not see."""
+def _update_file(target, download):
+    """Append only: event logs grow, and TensorBoard keeps its file open, so it would not notice a replaced file."""
     import shutil
     import tempfile
 

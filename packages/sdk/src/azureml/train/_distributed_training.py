@@ -1,5 +1,5 @@
-"""Distributed training as estimators take it: by name (distributed_backend) or by object (distributed_training)."""
-from azureml.core._distribution import check_count, check_job
+"""Distributed training of estimators: by name (distributed_backend) or by object (distributed_training)."""
+from azureml._run_definition import check_count, check_job
 from azureml.core.runconfig import MpiConfiguration, TensorflowConfiguration
 from azureml.exceptions import TrainingException
 
@@ -9,7 +9,7 @@ class _DistributedTraining(object):
     _framework = None
 
     def validate(self, estimator_name):
-        """TrainingException where this estimator cannot be distributed in this way."""
+        """Raises TrainingException where this estimator does not support this distribution."""
         check_supported(estimator_name, self)
 
     def _apply(self, run_config, settings):
@@ -92,7 +92,7 @@ def check_supported(estimator_name, backend):
 
 
 def distribute(estimator_name, run_config, settings):
-    """Put the distribution that the settings ask for into the run configuration."""
+    """Set the requested distribution in the run configuration."""
     backend = settings.get("distributed_training") or settings.get("distributed_backend")
     if settings.get("distributed_training") and settings.get("distributed_backend"):
         raise TrainingException("distributed_backend is the old name of distributed_training: give one of them.")
@@ -131,8 +131,8 @@ def _tasks(configuration, settings):
 
 
 def _agreed(argument, configuration, settings):
-    """The count that the estimator's own argument and the object of distributed_training name between them; 1, the
-    default of both, leaves the choice to the other."""
+    """Count from the estimator's argument and the distributed_training object; 1, the default of both, defers to the
+    other."""
     own, named = settings.get(argument, 1), getattr(configuration, argument)
     if own != 1 and named not in (1, own):
         raise TrainingException("%s=%d and %s(%s=%d) say different things: give it in one place." % (

@@ -1,4 +1,4 @@
-"""Estimators of the deep-learning frameworks."""
+"""Estimators for deep-learning frameworks."""
 from azureml.train._distributed_training import Gloo, Mpi, Nccl, ParameterServer
 from azureml.train.estimator import _FrameworkBaseEstimator, given_to
 

@@ -1,20 +1,36 @@
 """Estimators: a script, its parameters and its environment in one object."""
-from azureml._arguments import Inputs, from_params
+
+import os
+
+from azureml._requirements import package_name, read_requirements
+from azureml._run_definition import Inputs, from_params, resume_arguments, submission
+from azureml.core.conda_dependencies import CondaDependencies
+from azureml.core.container_registry import ContainerRegistry
+from azureml.core.environment import Environment, checked_environment
 from azureml.core.runconfig import RunConfiguration
-from azureml.exceptions import ComputeTargetException, ExperimentExecutionException, TrainingException
+from azureml.exceptions import (
+    ComputeTargetException, ExperimentExecutionException, TrainingException, UserErrorException)
 from azureml.train._distributed_training import Gloo, Mpi, Nccl, ParameterServer, distribute
-from azureml.train._estimator_environment import (
-    build_environment, check_environment_settings, names_all_packages, with_new_names)
 
 __all__ = ["Estimator", "Gloo", "MMLBaseEstimator", "MMLBaseEstimatorRunConfig", "Mpi", "Nccl", "ParameterServer",
            "_FrameworkBaseEstimator"]
 
 _ONE_OFF = "amlcompute"
 _MAY_CHANGE_AT_SUBMIT = ("inputs", "script_params", "source_directory_data_store")
+_CPU_IMAGE = "mcr.microsoft.com/azureml/base:intelmpi2018.3-ubuntu16.04"
+_GPU_IMAGE = "mcr.microsoft.com/azureml/base-gpu:intelmpi2018.3-cuda10.0-cudnn7-ubuntu16.04"
+
+_PYTHON = "3.6.2"
+_PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
+_EXCLUDED_BY_DEFINITION = _PACKAGES + ("use_gpu", "custom_docker_image", "image_registry_details", "user_managed",
+                                       "shm_size", "environment_variables")
+_OLD_NAMES = {"custom_docker_base_image": "custom_docker_image",
+              "conda_dependencies_file_path": "conda_dependencies_file",
+              "pip_requirements_file_path": "pip_requirements_file"}
 
 
 class MMLBaseEstimator(object):
-    """What every estimator has. Errors in the settings are raised by the constructor, a missing script at submit."""
+    """Base of estimators. The constructor raises for invalid settings, submit for a missing script."""
 
     _estimator_name = "Estimator"
 
@@ -37,25 +53,24 @@ class MMLBaseEstimator(object):
         return self._run_config.environment.python.conda_dependencies
 
     def _configure(self, given, framework_packages=()):
-        """Check the constructor's arguments and build the run configuration from them."""
-        settings = with_new_names(given)
+        """Check the constructor's arguments and build the run configuration."""
+        settings = _with_new_names(given)
         self._source_directory = settings.pop("source_directory") or "."
         for name in ("node_count", "process_count_per_node"):
             settings.setdefault(name, 1)
         self._settings = settings
-        check_environment_settings(settings)
+        _check_environment_settings(settings)
         self._run_config = RunConfiguration(script=settings.get("entry_script"))
         _set_target(self._run_config, settings)
         distribute(self._estimator_name, self._run_config, settings)
         _check_target(self._run_config)
-        self._run_config.environment = build_environment(settings, self._source_directory, framework_packages)
+        self._run_config.environment = _build_environment(settings, self._source_directory, framework_packages)
         self._run_config.max_run_duration_seconds = settings.get("max_run_duration_seconds")
         self._run_config.source_directory_data_store = getattr(
             settings.get("source_directory_data_store"), "name", settings.get("source_directory_data_store"))
         self._inputs, self._run_config.arguments = _bound(settings)
 
     def _to_submission(self, workspace, **overrides):
-        from azureml._run_definition import submission
         unknown = sorted(set(overrides) - set(_MAY_CHANGE_AT_SUBMIT))
         if unknown:
             raise TrainingException("submit can change %s of an estimator, not %s." % (
@@ -79,7 +94,7 @@ class MMLBaseEstimator(object):
 
 
 class Estimator(MMLBaseEstimator):
-    """An estimator for any framework: name its packages yourself."""
+    """Estimator for any framework: name its packages yourself."""
 
     def __init__(self, source_directory, *, compute_target=None, vm_size=None, vm_priority=None, entry_script=None,
                  script_params=None, node_count=1, process_count_per_node=1, distributed_backend=None,
@@ -94,7 +109,7 @@ class Estimator(MMLBaseEstimator):
 
 
 class _FrameworkBaseEstimator(MMLBaseEstimator):
-    """An estimator that brings a framework's packages for the version asked for."""
+    """Estimator that adds the packages of a framework version."""
 
     FRAMEWORK_NAME = None
     DEFAULT_VERSION = None
@@ -118,7 +133,7 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
 
     @classmethod
     def get_supported_versions(cls):
-        """The versions that the original lists. Others that are well formed are tried by the service."""
+        """Versions that the original lists. Other well-formed versions are accepted."""
         return list(cls._versions)
 
     def _build(self, given):
@@ -137,7 +152,7 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
         return made
 
     def _estimator_facts(self):
-        alone = names_all_packages(self._settings)
+        alone = _names_all_packages(self._settings)
         facts = {"framework": None if alone else self.FRAMEWORK_NAME, "version": self._framework_version,
                  "use_gpu": bool(self._settings.get("use_gpu"))}
         if alone:
@@ -146,7 +161,7 @@ class _FrameworkBaseEstimator(MMLBaseEstimator):
 
 
 class MMLBaseEstimatorRunConfig(RunConfiguration):
-    """A run configuration made from the arguments of an estimator."""
+    """Run configuration made from the arguments of an estimator."""
 
     def __init__(self, compute_target, vm_size=None, vm_priority=None, entry_script=None, script_params=None,
                  node_count=None, process_count_per_node=None, distributed_backend=None, use_gpu=None, use_docker=None,
@@ -160,13 +175,13 @@ class MMLBaseEstimatorRunConfig(RunConfiguration):
 
 
 def given_to(scope):
-    """The arguments of a constructor, out of its locals()."""
+    """Arguments of a constructor, from its locals()."""
     return {name: value for name, value in scope.items() if name not in ("self", "__class__")
             and not name.startswith("_")}
 
 
 def checked_version(estimator, version):
-    """The version as text, the estimator's default for None; TrainingException for what cannot be one."""
+    """Version as text, by default the estimator's. Raises TrainingException for an invalid one."""
     import re
     if version is None:
         return estimator.DEFAULT_VERSION
@@ -177,7 +192,6 @@ def checked_version(estimator, version):
 
 
 def _bound(settings):
-    from azureml._run_definition import resume_arguments
     inputs = Inputs()
     inputs.add_all(settings.get("inputs"))
     arguments = from_params(settings.get("script_params"), inputs)
@@ -212,3 +226,103 @@ def _without(conda, packages):
     for entry in (conda or {}).get("dependencies") or []:
         if isinstance(entry, dict) and entry.get("pip"):
             entry["pip"] = [line for line in entry["pip"] if line not in packages]
+
+
+def _with_new_names(settings):
+    """Settings with deprecated names replaced. Raises TrainingException where both are given."""
+    settings = dict(settings)
+    for old, new in _OLD_NAMES.items():
+        value = settings.pop(old, None)
+        if value is None:
+            continue
+        if settings.get(new) is not None:
+            raise TrainingException("%s is the old name of %s: give one of them." % (old, new))
+        settings[new] = value
+    return settings
+
+
+def _check_environment_settings(settings):
+    definition = settings.get("environment_definition")
+    clashing = [name for name in _EXCLUDED_BY_DEFINITION if settings.get(name)]
+    if definition is not None and clashing:
+        raise TrainingException("environment_definition says the whole environment, so it excludes %s." % (
+            ", ".join(clashing)))
+    packages = [name for name in _PACKAGES[:3] if settings.get(name)]
+    if settings.get("conda_dependencies_file") and packages:
+        raise TrainingException("conda_dependencies_file names all packages, so it excludes %s." % ", ".join(packages))
+    if settings.get("use_docker") is False and (
+            settings.get("custom_docker_image") or settings.get("image_registry_details")):
+        raise TrainingException("use_docker=False excludes custom_docker_image and image_registry_details.")
+    registry = settings.get("image_registry_details")
+    if registry is not None and not isinstance(registry, ContainerRegistry):
+        raise TrainingException("image_registry_details must be a ContainerRegistry with address, username and "
+                                "password, got %s." % type(registry).__name__)
+    packages = [name for name in _PACKAGES if settings.get(name)]
+    if settings.get("user_managed") and packages:
+        raise UserErrorException("user_managed=True means that the packages are there already, so it excludes %s." % (
+            ", ".join(packages)))
+
+
+def _build_environment(settings, source_directory, framework_packages):
+    """Environment of these settings, with the framework's packages unless the user names all packages."""
+    if settings.get("environment_definition") is not None:
+        return checked_environment("environment_definition", settings["environment_definition"])
+    made = Environment(None)
+    made.python.user_managed_dependencies = bool(settings.get("user_managed"))
+    made.python.conda_dependencies = _dependencies(settings, source_directory, framework_packages)
+    if settings.get("environment_variables"):
+        made.environment_variables = dict(settings["environment_variables"])
+    docker = made.docker
+    docker.enabled = bool(settings.get("use_docker", True))
+    docker.base_image = settings.get("custom_docker_image") or (_GPU_IMAGE if settings.get("use_gpu") else _CPU_IMAGE)
+    if settings.get("image_registry_details") is not None:
+        docker.base_image_registry = settings["image_registry_details"]
+    docker.shm_size = settings.get("shm_size")
+    return made
+
+
+def _names_all_packages(settings):
+    """Whether the user's environment is complete, without packages of the framework."""
+    return bool(settings.get("environment_definition") is not None or settings.get("conda_dependencies_file")
+                or settings.get("user_managed"))
+
+
+def _dependencies(settings, source_directory, framework_packages):
+    if settings.get("conda_dependencies_file"):
+        return CondaDependencies(_inside("conda_dependencies_file", settings, source_directory))
+    made = CondaDependencies.create(python_version=_PYTHON)
+    if not _names_all_packages(settings):
+        for package in framework_packages:
+            made.add_pip_package(package)
+    for package in settings.get("conda_packages") or []:
+        made.add_conda_package(package)
+    for package in _pip_packages(settings, source_directory):
+        _warn_if_replacing(package, framework_packages)
+        if package.startswith("-"):
+            made.set_pip_option(package)
+        else:
+            made.add_pip_package(package)
+    return made
+
+
+def _pip_packages(settings, source_directory):
+    named = list(settings.get("pip_packages") or [])
+    if settings.get("pip_requirements_file"):
+        named = read_requirements(_inside("pip_requirements_file", settings, source_directory)) + named
+    return named
+
+
+def _inside(argument, settings, source_directory):
+    path = os.path.join(source_directory, settings[argument])
+    if not os.path.isfile(path):
+        raise UserErrorException("%s: there is no file %r in source_directory %r." % (
+            argument, str(settings[argument]), str(source_directory)))
+    return path
+
+
+def _warn_if_replacing(package, framework_packages):
+    name = package_name(package)
+    replaced = [one for one in framework_packages if package_name(one) == name and one != package]
+    if name and replaced:
+        import warnings
+        warnings.warn("Your package %r replaces %r of the framework." % (package, replaced[0]), stacklevel=5)

@@ -2,7 +2,7 @@ from azureml.train.estimator import _FrameworkBaseEstimator, given_to
 
 
 class SKLearn(_FrameworkBaseEstimator):
-    """An estimator for scikit-learn: one node, one process."""
+    """Estimator for scikit-learn: one node, one process."""
 
     FRAMEWORK_NAME = "SKLearn"
     DEFAULT_VERSION = "0.20.3"

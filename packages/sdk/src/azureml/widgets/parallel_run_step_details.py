@@ -1,10 +1,10 @@
-from azureml._not_yet import not_yet
+from azureml._unsupported import not_yet
 from azureml.core.run import Run  # noqa: F401
 from azureml.core.workspace import Workspace  # noqa: F401
 
 
 class ParallelRunStepDetails:
-    """Comes with pipelines; using it raises NotYetException."""
+    """Part of pipelines; using it raises NotYetException."""
 
     def __init__(self, run_instance=None, step_name=None, workspace=None, run_id=None, step_run_id=None):
         raise not_yet("azureml.widgets.ParallelRunStepDetails")

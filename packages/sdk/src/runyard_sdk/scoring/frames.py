@@ -1,4 +1,4 @@
-"""Frames between the gateway and a worker, as docs/wire.md has them: length (4), kind (1), payload."""
+"""Frames between the gateway and a worker (docs/wire.md): length (4), kind (1), payload."""
 import json
 import struct
 
@@ -14,7 +14,7 @@ _LONGEST_MICROSECONDS = (1 << 32) - 1
 
 
 class Request(object):
-    """One request: `body` is bytes, `head` None or {"method", "path", "query", "headers": [[name, value]]}."""
+    """A request: `body` is bytes, `head` None or {"method", "path", "query", "headers": [[name, value]]}."""
 
     __slots__ = ("body", "head", "id")
 
@@ -23,7 +23,7 @@ class Request(object):
 
 
 class FrameReader(object):
-    """Whole frames from a blocking socket. A payload is good until the next `read`."""
+    """Reads frames from a blocking socket. A payload is valid until the next `read`."""
 
     def __init__(self, sock):
         self._sock = sock
@@ -43,7 +43,7 @@ class FrameReader(object):
         return bytes(self._view[begin:begin + 1]), self._view[begin + 1:begin + length]
 
     def _have(self, wanted):
-        """Read until so many unread bytes are there; False at the end of the stream."""
+        """Read until so many unread bytes are buffered; False at the end of the stream."""
         have = self._end - self._begin
         if have >= wanted:
             return True
@@ -59,7 +59,7 @@ class FrameReader(object):
         return True
 
     def _resize(self, size):
-        """A new buffer with what is unread at its front: a payload that was handed out keeps the old one."""
+        """New buffer with the unread bytes at its front: a payload that was handed out keeps the old one."""
         unread = bytes(self._view[self._begin:self._end]) if self._end else b""
         self._view = memoryview(bytearray(size))
         self._view[:len(unread)] = unread
@@ -67,7 +67,7 @@ class FrameReader(object):
 
 
 def decode_requests(payload):
-    """The requests of an `R` frame."""
+    """Requests of an `R` frame."""
     count, = _COUNT.unpack_from(payload, 0)
     at, requests = _COUNT.size, []
     for _ in range(count):
@@ -81,13 +81,13 @@ def decode_requests(payload):
 
 
 def encode_json(kind, value):
-    """A frame of the kinds whose payload is JSON."""
+    """Frame of a kind with JSON payload."""
     text = json.dumps(value).encode("utf-8")
     return _LENGTH.pack(1 + len(text)) + kind + text
 
 
 def encode_answers(answered):
-    """[(id, (status, headers, body), microseconds)] in an `A` frame; large ones have a frame each."""
+    """`A` frame of [(id, (status, headers, body), microseconds)]; large answers get a frame each."""
     if len(answered) == 1 or sum(len(answer[2]) for _, answer, _ in answered) > _MOST_TOGETHER:
         return b"".join([_encode_one(*one) for one in answered])
     parts = []

@@ -1,11 +1,11 @@
-"""The document that GET /swagger.json answers: Swagger 2.0, or OpenAPI 3 where it is asked for."""
+"""Document of GET /swagger.json: Swagger 2.0, or OpenAPI 3 on request."""
 
 _ONLY_IN_3 = ("oneOf", "anyOf", "not", "nullable")
 _HEALTH_PATH = "/"
 
 
 def document(name, scoring_path, schema=None, methods=("POST",), keys=False, version=2):
-    """Of a web service. `schema`: {"input", "output", "sample_input", "sample_output"}, each where it is known."""
+    """Document of a web service. `schema`: {"input", "output", "sample_input", "sample_output"}, each if known."""
     schema = schema or {}
     operations = {method.lower(): _scoring(method, version) for method in methods if method in ("GET", "POST")}
     paths = {_HEALTH_PATH: {"get": _health(version)}, scoring_path: operations}
@@ -90,7 +90,7 @@ def _definition(schema, side, version):
 
 
 def _in_version_2(schema):
-    """Without what Swagger 2.0 has no words for."""
+    """Without what Swagger 2.0 cannot express."""
     if isinstance(schema, dict):
         return {key: _in_version_2(value) for key, value in schema.items() if key not in _ONLY_IN_3}
     return [_in_version_2(value) for value in schema] if isinstance(schema, list) else schema

@@ -4,13 +4,13 @@ import sys
 
 
 def open_log_streams():
-    """Have stdout and stderr write whole lines at once, as UTF-8 whatever the locale says."""
+    """Make stdout and stderr line-buffered UTF-8, whatever the locale."""
     sys.stdout = _stream(1)
     sys.stderr = _stream(2)
 
 
 def flush_output():
-    """What was printed without a line end goes out too. Quiet where the script has put something else there."""
+    """Flush incomplete lines too. Ignores errors of objects that the script has put there."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -19,7 +19,7 @@ def flush_output():
 
 
 class _Log(io.RawIOBase):
-    """A file descriptor whose trouble is nobody's: a full disk loses lines of the log, not answers."""
+    """File descriptor that ignores errors: a full disk loses log lines, not answers."""
 
     def __init__(self, fd):
         super(_Log, self).__init__()

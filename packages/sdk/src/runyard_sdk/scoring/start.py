@@ -1,22 +1,27 @@
+import importlib
 import os
 import sys
 
+from runyard_sdk.scoring.failure import InitFailed
+
+_OWN = {"script": "runyard_sdk.scoring.scripts"}
+
 
 class ServedModel(object):
-    """A model beside the code: `folder` is its azureml-models/NAME/VERSION."""
+    """A deployed model: `folder` is azureml-models/NAME/VERSION."""
 
     def __init__(self, name, version, folder):
         self.name, self.version, self.folder = name, int(version), folder
 
     @property
     def path(self):
-        """What Model.get_model_path says of it: the one thing that lies in its folder, else the folder."""
+        """Result of Model.get_model_path: the only entry of its folder, else the folder."""
         found = os.listdir(self.folder)
         return os.path.join(self.folder, found[0]) if len(found) == 1 else self.folder
 
 
 class Start(object):
-    """What a worker is to serve. Sentences appended to `notes` go to whoever deployed it."""
+    """What a worker serves. Sentences appended to `notes` are shown to whoever deployed it."""
 
     def __init__(self, scorer, service="", entry_script="", app_root=".", models_root="", models=(),
                  requests_at_once=1, framework_version=""):
@@ -29,13 +34,13 @@ class Start(object):
 
     @classmethod
     def of_facts(cls, facts):
-        """From the JSON of an `S` frame; what a newer gateway adds is ignored."""
+        """Start from the JSON of an `S` frame; unknown fields of a newer gateway are ignored."""
         known = ("scorer", "service", "entry_script", "app_root", "models_root", "models", "requests_at_once",
                  "framework_version")
         return cls(**{name: facts[name] for name in known if facts.get(name) is not None})
 
-    def take_place(self):
-        """Make this process what a scoring script expects: its folder, import paths and variables."""
+    def prepare_process(self):
+        """Set working folder, import paths and variables as a scoring script expects."""
         os.environ.update({
             "AML_APP_ROOT": self.app_root,
             "AZUREML_APP_ROOT": self.app_root,
@@ -44,12 +49,12 @@ class Start(object):
             "RUNYARD_MODELS_ROOT": self.models_root,
         })
         os.chdir(self.app_root)
-        places = self._import_places()
+        places = self._import_folders()
         sys.path[:] = places + [path for path in sys.path if path and path not in places]
         sys.argv[:] = [os.path.join(self.app_root, self.entry_script) if self.entry_script else self.app_root]
 
-    def _import_places(self):
-        """The entry script's folder, the source_directory, which is the first part of its path, and the app root."""
+    def _import_folders(self):
+        """Folder of the entry script, the source_directory (first part of its path), and the app root."""
         folders = os.path.dirname(self.entry_script).split("/")
         places = []
         for place in ("/".join(folders), folders[0], ""):
@@ -57,3 +62,20 @@ class Start(object):
             if path not in places:
                 places.append(path)
         return places
+
+
+def load_scorer(start):
+    """Load the scorer that `start` names; its errors are raised unchanged.
+
+    A scorer has `score(requests)` -> one answer for each, and may have `batches`, `wants_heads`, `methods`, `schema`
+    and `notes`.
+    """
+    name = _OWN.get(start.scorer) or "runyard_sdk.scoring.scorers." + start.scorer.replace("-", "_")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if error.name != name:
+            raise
+        raise InitFailed("This version of Runyard's SDK has no scorer %r." % start.scorer,
+                         "Deploy with an InferenceConfig, whose entry_script loads the model.")
+    return module.load(start)

@@ -1,7 +1,7 @@
 from azureml._version import VERSION
-from azureml.core.compute._elsewhere import (
-    AdlaCompute, BatchCompute, ComputeInstance, DatabricksCompute, DataFactoryCompute, DsvmCompute,
-    HDInsightCompute, KubernetesCompute, KustoCompute, RemoteCompute, SynapseCompute)
+from azureml.core.compute._unsupported import (
+    AdlaCompute, BatchCompute, ComputeInstance, DataFactoryCompute, DatabricksCompute, DsvmCompute, HDInsightCompute,
+    KubernetesCompute, KustoCompute, RemoteCompute, SynapseCompute)
 from azureml.core.compute.aks import AksCompute
 from azureml.core.compute.amlcompute import AmlCompute
 from azureml.core.compute.compute import ComputeTarget

@@ -1,7 +1,6 @@
-from azureml.core.compute._amlcompute_status import (  # noqa: F401
-    AmlComputeNodeStateCounts, AmlComputeStatus, ScaleSettings)
+from azureml.core.compute._cluster import AmlComputeNodeStateCounts, AmlComputeStatus, ScaleSettings  # noqa: F401
 from azureml.core.compute._cluster import Cluster, check_scale
-from azureml.core.compute._storing import put_target
+from azureml.core.compute.compute import put_target
 from azureml.core.compute.compute import (  # noqa: F401
     MLC_COMPUTE_RESOURCE_ID_FMT, MLC_WORKSPACE_API_VERSION, ComputeTarget, ComputeTargetProvisioningConfiguration)
 from azureml.exceptions import ComputeTargetException
@@ -30,7 +29,7 @@ class AmlCompute(Cluster):
 
     @staticmethod
     def supported_vmsizes(workspace, location=None):
-        """Sizes by name, for code that looks one up. On this machine any size is accepted: a node is a slot of it."""
+        """Sizes by name, for code that looks one up. On this machine any size is accepted: a node is a slot."""
         return [dict(zip(("name", "vCPUs", "gpus", "memoryGB", "maxResourceVolumeMB"), size)) for size in _VM_SIZES]
 
     def get(self):
@@ -52,7 +51,7 @@ class AmlCompute(Cluster):
 
     @staticmethod
     def update_quotas(workspace, vm_family, limit=None, location=None):
-        from azureml._not_yet import unsupported
+        from azureml._unsupported import unsupported
         raise unsupported("Changing quotas", "This machine's own cores, memory and GPUs are the limit.")
 
     @staticmethod
@@ -80,7 +79,7 @@ class AmlCompute(Cluster):
 
 
 class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration):
-    """The settings of a cluster to be. Contradictions raise ComputeTargetException at once."""
+    """Settings of a new cluster. Raises ComputeTargetException for contradictions."""
 
     _compute_class = AmlCompute
 
@@ -131,7 +130,7 @@ class AmlComputeProvisioningConfiguration(ComputeTargetProvisioningConfiguration
 
 
 def _no_identity():
-    from azureml._not_yet import unsupported
+    from azureml._unsupported import unsupported
     return unsupported("An Azure identity of a cluster", "Clusters run as the user who started the service.")
 
 

@@ -14,7 +14,7 @@ _NAME = r"^[A-Za-z][A-Za-z0-9-]{1,62}\Z"
 
 
 class ComputeTarget(object):
-    """A compute target of the workspace. ComputeTarget(workspace, name) gives the object of its concrete class."""
+    """A compute target of the workspace. ComputeTarget(workspace, name) returns an object of its concrete class."""
 
     _types = {}
     _compute_type = None
@@ -37,7 +37,7 @@ class ComputeTarget(object):
 
     @staticmethod
     def create(workspace, name, provisioning_configuration):
-        """Create the target and return at once. A name that exists is updated where the settings allow it."""
+        """Create the target; returns at once. An existing name is updated where the settings allow it."""
         _check_name(name)
         if not isinstance(provisioning_configuration, ComputeTargetProvisioningConfiguration):
             raise UserErrorException("provisioning_configuration must come from a provisioning_configuration(...) "
@@ -47,13 +47,14 @@ class ComputeTarget(object):
 
     @staticmethod
     def attach(workspace, name, attach_configuration):
-        """Attach what is there already, here a Ray cluster. The address must answer. A name that exists is updated."""
+        """Attach an existing cluster, in Runyard a Ray cluster, whose address must answer. An existing name is updated.
+        """
         _check_name(name)
         if not isinstance(attach_configuration, ComputeTargetAttachConfiguration):
             raise UserErrorException("attach_configuration must come from an attach_configuration(...) call, got %r."
                                      % (attach_configuration,))
         if attach_configuration._compute_class is None:
-            from azureml._not_yet import unsupported
+            from azureml._unsupported import unsupported
             raise unsupported("Attaching %r as %s" % (name, attach_configuration._compute_type),
                               "Attach a Ray cluster (RayCompute), create an AmlCompute cluster, or submit to 'local'.")
         attach_configuration.validate_configuration()
@@ -75,7 +76,7 @@ class ComputeTarget(object):
             "modifiedOn": self.modified_on, "isAttachedCompute": self.is_attached}}
 
     def refresh_state(self):
-        """Bring every attribute up to date."""
+        """Refresh every attribute."""
         self._take(self.workspace, _stored(self.workspace, self.name))
 
     def get_status(self):
@@ -83,7 +84,7 @@ class ComputeTarget(object):
         return self.provisioning_state
 
     def wait_for_completion(self, show_output=False, is_delete_operation=False):
-        """Wait until the target is provisioned; here that is at once."""
+        """Wait until the target is provisioned, which is immediate."""
         if is_delete_operation:
             return
         self.refresh_state()
@@ -172,3 +173,17 @@ def _stored(workspace, name):
         raise ComputeTargetException("ComputeTargetNotFound: There is no compute target %r in workspace %r. Known: %s."
                                      % (name, workspace.name, ", ".join(map(repr, known)) or "none"))
     return asset
+
+
+def put_target(target_class, workspace, name, body, tags):
+    """Create a target, or update one of the same type; return its object."""
+    from azureml._assets import create_asset, find_asset, patch_asset
+    present = find_asset(workspace, "computes", name)
+    if present is None:
+        create_asset(workspace, "computes", name, body, tags=tags)
+    elif present["body"].get("type") != body["type"]:
+        raise ComputeTargetException("The compute target %r is there already, as %s. Choose another name, or "
+                                     "remove that one first." % (name, present["body"].get("type")))
+    else:
+        patch_asset(workspace, "computes", name, body=body, tags=tags)
+    return target_class(workspace, name)

@@ -1,4 +1,4 @@
-from azureml.core.compute._elsewhere import (  # noqa: F401
+from azureml.core.compute._unsupported import (  # noqa: F401
     DataFactoryAttachConfiguration, DataFactoryCompute, DataFactoryProvisioningConfiguration)
 from azureml.core.compute.compute import (  # noqa: F401
     MLC_COMPUTE_RESOURCE_ID_FMT, ComputeTarget, ComputeTargetAttachConfiguration,

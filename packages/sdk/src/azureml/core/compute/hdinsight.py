@@ -1,4 +1,4 @@
-from azureml.core.compute._elsewhere import HDInsightAttachConfiguration, HDInsightCompute  # noqa: F401
+from azureml.core.compute._unsupported import HDInsightAttachConfiguration, HDInsightCompute  # noqa: F401
 from azureml.core.compute.compute import (  # noqa: F401
     MLC_COMPUTE_RESOURCE_ID_FMT, MLC_WORKSPACE_API_VERSION, ComputeTarget, ComputeTargetAttachConfiguration)
 from azureml.exceptions import ComputeTargetException  # noqa: F401

@@ -1,8 +1,8 @@
-"""A Ray cluster as a compute target: an addition of Runyard's to the compute targets of SDK v1."""
+"""Ray clusters as compute targets, which Runyard adds to SDK v1."""
 import re
 
 from azureml.core.compute._cluster import Cluster, check_scale
-from azureml.core.compute._storing import put_target
+from azureml.core.compute.compute import put_target
 from azureml.core.compute.compute import ComputeTarget, ComputeTargetAttachConfiguration
 from azureml.exceptions import ComputeTargetException
 
@@ -11,10 +11,10 @@ _MOST_NODES = 64
 
 
 class RayCompute(Cluster):
-    """A Ray cluster that runs are sent to. Each of its nodes gives a run the resources named when it was attached.
+    """A Ray cluster that runs are submitted to. Each node of a run gets the resources named when it was attached.
 
-    Attach one with `ComputeTarget.attach(workspace, name, RayCompute.attach_configuration(address))`. Detaching it
-    leaves the Ray cluster as it is.
+    Attach one with `ComputeTarget.attach(workspace, name, RayCompute.attach_configuration(address))`. Detaching does
+    not change the Ray cluster.
     """
 
     _compute_type = "Ray"
@@ -22,17 +22,17 @@ class RayCompute(Cluster):
     @staticmethod
     def attach_configuration(address, cpu=None, gpu=None, memory_gb=None, min_nodes=0, max_nodes=_MOST_NODES,
                              idle_seconds_before_scaledown=1800, resources=None, tags=None, description=None):
-        """How to reach a Ray cluster, and what one node of a run takes of it.
+        """Address of a Ray cluster, and the resources that one node of a run takes.
 
-        `address` is HOST:PORT of the Ray head. `cpu`, `gpu` and `memory_gb`, or a `resources` mapping with these
-        keys, are for one node; what is left out is one CPU, no GPU, no set memory. `min_nodes` nodes are asked of
-        Ray's autoscaler for as long as the target is attached; a run gets `max_nodes` at most.
+        `address` is HOST:PORT of the Ray head. `cpu`, `gpu` and `memory_gb`, or a `resources` mapping with these keys,
+        are per node; the default is one CPU, no GPU, no memory limit. `min_nodes` nodes are requested from Ray's
+        autoscaler while the target is attached; a run gets `max_nodes` at most.
         """
         return RayAttachConfiguration(address, cpu, gpu, memory_gb, min_nodes, max_nodes,
                                       idle_seconds_before_scaledown, resources, tags, description)
 
     def detach(self):
-        """Forget the target. The Ray cluster goes on, without what was asked of its autoscaler."""
+        """Remove the target and its autoscaler request. The Ray cluster continues."""
         super(RayCompute, self).delete()
 
     def delete(self):
@@ -57,7 +57,7 @@ class RayCompute(Cluster):
 
 
 class RayAttachConfiguration(ComputeTargetAttachConfiguration):
-    """The settings of an attached Ray cluster. Contradictions raise ComputeTargetException at once."""
+    """Settings of an attached Ray cluster. Raises ComputeTargetException for contradictions."""
 
     _compute_class = RayCompute
 
@@ -89,7 +89,7 @@ class RayAttachConfiguration(ComputeTargetAttachConfiguration):
 
 
 def _resources(given, named):
-    """The amounts of `resources` and of the arguments of their own, in one mapping."""
+    """Merge `resources` and the separate arguments into one mapping."""
     if given is not None and not isinstance(given, dict):
         raise ComputeTargetException("resources must be a mapping such as {'cpu': 4, 'gpu': 1}, got %r." % (given,))
     unknown = sorted(str(name) for name in set(given or {}) - set(named))

@@ -1,8 +1,8 @@
 import os
 
 from azureml.core._inference_config import (
-    check_that_it_is_no_spark, environment_to_serve, older_environment, say_what_has_no_effect)
-from azureml.core._scoring_code import ScoringFiles, check_script
+    check_not_spark, environment_to_serve, older_environment, warn_unused_settings)
+from azureml.core._inference_config import ScoringFiles, check_script
 from azureml.core.container_registry import ContainerRegistry  # noqa: F401
 from azureml.core.image.image import Asset, Image, ImageConfig, TargetRuntime  # noqa: F401
 from azureml.core.model import (  # noqa: F401
@@ -22,7 +22,7 @@ class ContainerImage(Image):
     def image_configuration(execution_script, runtime, conda_file=None, docker_file=None, schema_file=None,
                             dependencies=None, enable_gpu=None, tags=None, properties=None, description=None,
                             base_image=None, base_image_registry=None, cuda_version=None):
-        """A script of the working folder, with the files and folders it depends on."""
+        """Configuration of a script in the working folder, with the files and folders it depends on."""
         return ContainerImageConfig(execution_script, runtime, conda_file, docker_file, schema_file, dependencies,
                                     enable_gpu, tags, properties, description, base_image, base_image_registry,
                                     cuda_version=cuda_version)
@@ -47,7 +47,7 @@ class ContainerImage(Image):
 
 
 class ContainerImageConfig(ImageConfig):
-    """The script of an image, checked when it is made. What concerns containers is accepted and has no effect."""
+    """Script of an image, checked on construction. Container settings have no effect."""
 
     def __init__(self, execution_script, runtime, conda_file=None, docker_file=None, schema_file=None,
                  dependencies=None, enable_gpu=None, tags=None, properties=None, description=None, base_image=None,
@@ -68,11 +68,11 @@ class ContainerImageConfig(ImageConfig):
         self.allow_absolute_path = allow_absolute_path
         self.cuda_version = cuda_version
         self.validate_configuration()
-        say_what_has_no_effect(self, _WITHOUT_EFFECT)
+        warn_unused_settings(self, _WITHOUT_EFFECT)
 
     def validate_configuration(self):
         check_script("execution_script", self.execution_script_path)
-        check_that_it_is_no_spark(self.runtime)
+        check_not_spark(self.runtime)
         if not isinstance(self.runtime, str) or self.runtime.lower() not in _RUNTIMES:
             raise WebserviceException("runtime must be one of %s, got %r." % (", ".join(_RUNTIMES), self.runtime))
         for name in ("conda_file", "docker_file", "schema_file"):
@@ -88,17 +88,18 @@ class ContainerImageConfig(ImageConfig):
                 "properties": {str(key): str(value) for key, value in (self.properties or {}).items()}}
 
     def create_local_debug_payload(self, workspace, model_ids):
-        """The same as for a deployment: a local web service needs nothing else here."""
+        """Request body of a local web service, the same as for a deployment."""
         return self.build_create_payload(workspace, None, model_ids)
 
     def _to_wire(self, workspace):
-        """docs/wire.md's `inference`; the service holds the files when this returns."""
+        """`inference` of docs/wire.md; uploads the files first."""
         inference, files = self._inference()
         files.send_all(workspace._client)
         return inference
 
     def _inference(self):
-        """The same, and the files, which are not sent yet. Dependencies keep the paths they have from here."""
+        """The same and the files, which are not uploaded yet. Dependencies keep their paths relative to the working
+        folder."""
         files = ScoringFiles()
         script = os.path.basename(self.execution_script_path)
         files.add_file(self.execution_script_path, script)

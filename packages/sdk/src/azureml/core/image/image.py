@@ -1,9 +1,8 @@
 from abc import ABC, abstractmethod
 
-from azureml._filters import as_texts, has_all, keys_of
+from azureml._assets import (
+    as_texts, create_asset, delete_asset, has_all, keys_of, list_assets, parse_time, patch_asset, time_text)
 from azureml._service import webservice_errors
-from azureml._times import time_of, written_time
-from azureml.core.image._image_parts import Asset, TargetRuntime  # noqa: F401
 from azureml.core.model import ARCHITECTURE_AMD64, Model  # noqa: F401
 from azureml.exceptions import WebserviceException
 
@@ -13,9 +12,9 @@ MMS_SYNC_TIMEOUT_SECONDS = 80
 
 
 class Image(ABC):
-    """Models and a scoring script kept together under a name and a version, to be deployed as they are.
+    """Models and a scoring script stored under a name and a version, for deployment.
 
-    There is no container image behind it here: a web service is made of its files when it is deployed.
+    There is no container image: deploying makes a web service from its files.
     """
 
     _types = {}
@@ -31,8 +30,7 @@ class Image(ABC):
 
     @staticmethod
     def create(workspace, name, models, image_config):
-        """Keep models with the script of an image configuration. It is there when this returns."""
-        from azureml._assets import create_asset
+        """Store models with the script of an image configuration. It exists when this returns."""
         from azureml.core._model_references import model_ids, models_of
         if not isinstance(image_config, ImageConfig):
             raise WebserviceException("image_config must come from ContainerImage.image_configuration(...), got %r." % (
@@ -57,18 +55,18 @@ class Image(ABC):
                 and (model_id is None or model_id in image.model_ids)]
 
     def wait_for_creation(self, show_output=False):
-        """It was made at once; with show_output this says so in v1's lines."""
+        """Return at once: it exists already. show_output prints v1's lines."""
         self.update_creation_state()
         if show_output:
             print("Running\n%s\nImage creation operation finished for image %s, operation \"%s\"" % (
                 self.creation_state, self.id, self.creation_state))
 
     def update_creation_state(self):
-        """Bring every attribute up to date."""
+        """Refresh every attribute."""
         self._take(self.workspace, _find(self.workspace, None, self.id, None, None, None))
 
     def update(self, tags):
-        """Put these tags in the place of all that there are."""
+        """Replace all tags."""
         self._patch(tags=dict({key: None for key in self.tags}, **as_texts(tags)))
 
     def add_tags(self, tags):
@@ -78,7 +76,7 @@ class Image(ABC):
         self._patch(tags={key: None for key in keys_of(tags)})
 
     def add_properties(self, properties):
-        """Add properties; one that is set cannot change."""
+        """Add properties; an existing property cannot change."""
         added = as_texts(properties)
         changed = [key for key in added if self.properties.get(key, added[key]) != added[key]]
         if changed:
@@ -86,13 +84,12 @@ class Image(ABC):
         self._patch(body={"properties": dict(self.properties, **added)})
 
     def delete(self):
-        """WebserviceException while a web service has it."""
-        from azureml._assets import delete_asset
+        """Delete the image. Raises WebserviceException while a web service uses it."""
         with webservice_errors():
             delete_asset(self.workspace, "images", self.name, self.version)
 
     def serialize(self):
-        return {"createdTime": written_time(self.created_time), "creationState": self.creation_state, "id": self.id,
+        return {"createdTime": time_text(self.created_time), "creationState": self.creation_state, "id": self.id,
                 "description": self.description, "imageBuildLogUri": None, "imageFlavor": self.image_flavor,
                 "imageLocation": self.image_location, "imageType": self.image_type, "name": self.name,
                 "modelIds": list(self.model_ids), "properties": self.properties, "tags": self.tags,
@@ -125,7 +122,7 @@ class Image(ABC):
         self.workspace = workspace
         self.name, self.version = asset["name"], asset["version"]
         self.id = "%s:%s" % (asset["name"], asset["version"])
-        self.created_time, self.description = time_of(asset["created_at"]), body.get("description")
+        self.created_time, self.description = parse_time(asset["created_at"]), body.get("description")
         self.creation_state = body.get("creation_state", "Succeeded")
         self.image_type, self.image_flavor = body.get("image_type"), body.get("image_flavor")
         self.image_location, self.image_build_log_uri, self.generated_dockerfile_uri = None, None, None
@@ -134,26 +131,24 @@ class Image(ABC):
         self._stored_models, self._stored_inference = self.model_ids, body.get("inference")
 
     def _patch(self, **changes):
-        from azureml._assets import patch_asset
         with webservice_errors():
             asset = patch_asset(self.workspace, "images", self.name, self.version, **changes)
         self._take(self.workspace, asset)
 
 
 class ImageConfig(ABC):
-    """What an image is made of beside its models."""
+    """Settings of an image besides its models."""
 
     @abstractmethod
     def build_create_payload(self, workspace, name, model_ids):
-        """The body of the image to be; the service holds its files when this returns."""
+        """Request body of the image; uploads its files first."""
 
     @abstractmethod
     def validate_configuration(self):
-        """Raise WebserviceException for a value that cannot be."""
+        """Raises WebserviceException for an invalid value."""
 
 
 def _listed(workspace, name, tags, properties):
-    from azureml._assets import list_assets
     with webservice_errors():
         assets = list_assets(workspace, "images", name=name)
     found = [Image._of_asset(workspace, asset) for asset in sorted(
@@ -162,7 +157,6 @@ def _listed(workspace, name, tags, properties):
 
 
 def _find(workspace, name, id, tags, properties, version):
-    from azureml._assets import list_assets
     if id is not None:
         name, _, version = id.rpartition(":")
     if not name:
@@ -175,3 +169,47 @@ def _find(workspace, name, id, tags, properties, version):
         raise WebserviceException("ImageNotFound: There is no image %r%s in workspace %r." % (
             name, " with version %s" % version if version is not None else "", workspace.name), status_code=404)
     return max(found, key=lambda asset: asset["version"])
+
+
+class Asset(object):
+    """A file of an image."""
+
+    def __init__(self, id, mime_type, unpack, url):
+        self.id = id
+        self.mime_type = mime_type
+        self.unpack = unpack
+        self.url = url
+
+    def serialize(self):
+        return {"id": self.id, "mimeType": self.mime_type, "unpack": self.unpack, "url": self.url}
+
+    @staticmethod
+    def deserialize(payload_obj):
+        _require(payload_obj, ("mimeType", "url"), "Asset")
+        return Asset(payload_obj.get("id"), payload_obj["mimeType"], payload_obj.get("unpack", False),
+                     payload_obj["url"])
+
+
+class TargetRuntime(object):
+    """Interpreter of an image."""
+
+    def __init__(self, properties, runtime_type, targetArchitecture):
+        self.properties = properties
+        self.runtime_type = runtime_type
+        self.targetArchitecture = targetArchitecture
+
+    def serialize(self):
+        return {"properties": self.properties, "runtimeType": self.runtime_type,
+                "targetArchitecture": self.targetArchitecture}
+
+    @staticmethod
+    def deserialize(payload_obj):
+        _require(payload_obj, ("runtimeType",), "TargetRuntime")
+        return TargetRuntime(payload_obj.get("properties"), payload_obj["runtimeType"],
+                             payload_obj.get("targetArchitecture"))
+
+
+def _require(payload, keys, what):
+    missing = [key for key in keys if key not in payload]
+    if missing:
+        raise WebserviceException("Invalid image payload, missing %s for %s: %r" % (", ".join(missing), what, payload))

@@ -2,7 +2,7 @@ from azureml.core.image.image import Image
 
 
 class UnknownImage(Image):
-    """An image of a flavor that this version of the SDK does not know: it can be listed, read and deleted."""
+    """An image of a flavor that this version of the SDK does not know: can be listed, read and deleted."""
 
     @staticmethod
     def image_configuration():

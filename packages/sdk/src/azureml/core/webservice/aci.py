@@ -1,11 +1,11 @@
 from azureml.core.environment import Environment  # noqa: F401
 from azureml.core.image import Image  # noqa: F401
 from azureml.core.model import Model  # noqa: F401
-from azureml.core.webservice._aci_configuration import (  # noqa: F401
+from azureml.core.webservice._configuration import (  # noqa: F401
     ACI_WEBSERVICE_TYPE, AciServiceDeploymentConfiguration, ContainerResourceRequirements, EncryptionProperties,
     VnetConfiguration, check_ssl, with_pem_texts)
-from azureml.core.webservice._changing import change, changes_of
-from azureml.core.webservice._deployed import DeployedWebservice
+from azureml.core.webservice._records import change, changes_of
+from azureml.core.webservice.webservice import DeployedWebservice
 from azureml.core.webservice.webservice import (  # noqa: F401
     MMS_SYNC_TIMEOUT_SECONDS, SERVICE_REQUEST_OPERATION_UPDATE, Webservice, WebserviceDeploymentConfiguration)
 from azureml.exceptions import WebserviceException  # noqa: F401
@@ -14,7 +14,7 @@ WEBSERVICE_SWAGGER_PATH = "/swagger.json"
 
 
 class AciWebservice(DeployedWebservice):
-    """A web service for trying things out: one worker on this machine, without keys unless they are asked for."""
+    """A web service for development: one worker on this machine, without keys unless enabled."""
 
     _webservice_type = ACI_WEBSERVICE_TYPE
 
@@ -33,9 +33,9 @@ class AciWebservice(DeployedWebservice):
     def update(self, image=None, tags=None, properties=None, description=None, auth_enabled=None, ssl_enabled=None,
                ssl_cert_pem_file=None, ssl_key_pem_file=None, ssl_cname=None, enable_app_insights=None, models=None,
                inference_config=None):
-        """Change what is given. A new model or script takes over when it is ready; no request fails meanwhile."""
+        """Change the given settings. A new model or script takes over when ready; no request fails meanwhile."""
         if ssl_enabled is None and self.ssl_enabled and (ssl_cert_pem_file or ssl_key_pem_file):
-            ssl_enabled, ssl_cname = True, ssl_cname or self.cname  # a certificate that takes the place of another
+            ssl_enabled, ssl_cname = True, ssl_cname or self.cname  # replaces a certificate
         check_ssl(ssl_enabled, ssl_cert_pem_file, ssl_key_pem_file, ssl_cname)
         settings = with_pem_texts({
             "auth_enabled": auth_enabled, "ssl_enabled": ssl_enabled, "ssl_cert_pem_file": ssl_cert_pem_file,

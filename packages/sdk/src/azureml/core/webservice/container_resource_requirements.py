@@ -1,9 +1,9 @@
-from azureml.core.webservice._part import Part
+from azureml.core.webservice._configuration import Part
 from azureml.exceptions import WebserviceException  # noqa: F401
 
 
 class ContainerResourceRequirements(Part):
-    """What one replica may use."""
+    """Resources of one replica."""
 
     _keys = (("cpu", "cpu"), ("memory_in_gb", "memoryInGB"), ("gpu", "gpu"), ("cpu_limit", "cpuLimit"),
              ("memory_in_gb_limit", "memoryInGBLimit"))

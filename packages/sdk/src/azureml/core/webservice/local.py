@@ -2,7 +2,7 @@ from azureml._service import webservice_errors
 from azureml.core.image.container import ContainerImageConfig  # noqa: F401
 from azureml.core.model import InferenceConfig, Model  # noqa: F401
 from azureml.core.webservice import _records
-from azureml.core.webservice._changing import change, changes_of
+from azureml.core.webservice._records import change, changes_of
 from azureml.core.webservice._configuration import check_number
 from azureml.core.webservice.webservice import (  # noqa: F401
     LOCAL_WEBSERVICE_TYPE, Webservice, WebserviceDeploymentConfiguration)
@@ -19,7 +19,7 @@ _HIGHEST_PORT = 65535
 
 
 class LocalWebservice(Webservice):
-    """A web service for debugging: a port of your choice, no keys, and `reload` after the script was edited."""
+    """A web service for debugging: a port of your choice, no keys, and `reload` after editing the script."""
 
     NETWORK_NAME = "azureml-local"
     STATE_DELETED = "deleted"
@@ -42,19 +42,19 @@ class LocalWebservice(Webservice):
 
     @staticmethod
     def deploy_configuration(port=None):
-        """A port of this machine; any free one where none is given."""
+        """Configuration with a port of this machine; any free one by default."""
         return LocalWebserviceDeploymentConfiguration(port)
 
     @staticmethod
     def list(workspace, model_name=None, model_id=None, all=None):
-        """Those that run; with `all`, every one of the workspace."""
+        """Running ones; with `all`, every one of the workspace."""
         found = [Webservice._of_record(workspace, record) for record in _records.list_records(
             workspace, LOCAL_WEBSERVICE_TYPE, model_name=model_name, model_id=model_id)]
         return [one for one in found if all or one.state == LocalWebservice.STATE_RUNNING]
 
     @property
     def port(self):
-        """WebserviceException while it has none."""
+        """Raises WebserviceException while it has none."""
         return self._of_running("port")
 
     @property
@@ -66,12 +66,12 @@ class LocalWebservice(Webservice):
         return self._of_running("swagger_uri")
 
     def wait_for_deployment(self, show_output=False):
-        """Return when the newest deployment, update or reload answers; WebserviceException where it failed."""
-        from azureml.core.webservice._waiting import wait_until_deployed
+        """Wait until the newest deployment, update or reload answers. Raises WebserviceException if it failed."""
+        from azureml.core.webservice.webservice import wait_until_deployed
         wait_until_deployed(self, show_output)
 
     def update_deployment_state(self, must_exist=False):
-        """Bring every attribute up to date; one that is gone is in state 'deleted', or raises with must_exist."""
+        """Refresh every attribute; a deleted one gets state 'deleted', or raises with must_exist."""
         record = _records.get_record(self.workspace, self.name) if must_exist else _records.find_record(
             self.workspace, self.name)
         if record is None:
@@ -80,17 +80,16 @@ class LocalWebservice(Webservice):
             self._take(self.workspace, record)
 
     def run(self, input_data):
-        """POST the text or bytes as JSON; returns what the answer says. A deployment or reload that goes on is
-        waited for."""
-        from azureml.core.webservice._scoring import ask
-        from azureml.core.webservice._waiting import wait_until_deployed
+        """POST the text or bytes as JSON; return the decoded response. Waits for a deployment or reload in progress."""
+        from azureml.core.webservice.webservice import ask
+        from azureml.core.webservice.webservice import wait_until_deployed
         if not _records.has_ended(self._record):
             wait_until_deployed(self)
         return ask(self, input_data)
 
     def reload(self, wait=False):
-        """Start anew from the script as it is on disk now, or where that is not here, from the files it has."""
-        from azureml.core._scoring_code import code_on_disk
+        """Restart with the script as it is on disk, or if it is not on this machine, with the deployed files."""
+        from azureml.core._inference_config import code_on_disk
         code = code_on_disk(self._record.get("inference"))
         if code is not None and code.has_changed:
             change(self, code)
@@ -101,7 +100,7 @@ class LocalWebservice(Webservice):
             self.wait_for_deployment()
 
     def update(self, models=None, image_config=None, deployment_config=None, wait=False, inference_config=None):
-        """Change what is given; what is not stays. The old one answers until the new one is ready."""
+        """Change the given settings. The old revision answers until the new one is ready."""
         settings = deployment_config._to_wire() if deployment_config is not None else None
         change(self, **changes_of(self, models=models, inference_config=inference_config or image_config,
                                   settings=settings))
@@ -109,19 +108,19 @@ class LocalWebservice(Webservice):
             self.wait_for_deployment()
 
     def get_logs(self, num_lines=5000, raw=False):
-        """The last lines of its log; as bytes with `raw`."""
+        """Last lines of its log; bytes with `raw`."""
         text = super(LocalWebservice, self).get_logs(num_lines)
         return text.encode("utf-8") if raw else text
 
     def delete(self, delete_cache=True, delete_image=False, delete_volume=True):
-        """Its port no longer answers and its processes end. There is no image and no volume to keep."""
+        """Close its port and end its processes. There is no image or volume to keep."""
         super(LocalWebservice, self).delete()
         self.state = self.STATE_DELETED
 
     def deploy_to_cloud(self, name=None, deployment_config=None, deployment_target=None):
-        """Deploy the same models and script as an AciWebservice or AksWebservice, by default under the same name
-        with '-cloud' behind it: both live on this machine, and names are taken once."""
-        from azureml.core.webservice._deploying import deploy_stored
+        """Deploy the same models and script as an AciWebservice or AksWebservice, by default as NAME-cloud: both are on
+        this machine, so names must differ."""
+        from azureml.core.webservice.webservice import deploy_stored
         return deploy_stored(self.workspace, name or self.name + "-cloud", self._record["models"],
                              self._record.get("inference"), deployment_config, deployment_target, False)
 
@@ -152,7 +151,7 @@ class LocalWebservice(Webservice):
         self.state = _local_state(record)
 
     def _take_addresses(self, record):
-        """They are properties here."""
+        """Do nothing: addresses are properties here."""
 
     def _of_running(self, field):
         value = self._record.get(field)
@@ -167,7 +166,7 @@ class LocalWebservice(Webservice):
 
 
 class LocalWebserviceDeploymentConfiguration(WebserviceDeploymentConfiguration):
-    """The settings of a LocalWebservice."""
+    """Settings of a LocalWebservice."""
 
     def __init__(self, port=None):
         super(LocalWebserviceDeploymentConfiguration, self).__init__(LOCAL_WEBSERVICE_TYPE)

@@ -2,7 +2,7 @@ from azureml.core.webservice.webservice import UNKNOWN_WEBSERVICE_TYPE, Webservi
 
 
 class UnknownWebservice(Webservice):
-    """A web service of a type that this version of the SDK does not know: it can be listed, read and deleted."""
+    """A web service of a type that this version of the SDK does not know: can be listed, read and deleted."""
 
     _webservice_type = UNKNOWN_WEBSERVICE_TYPE
 

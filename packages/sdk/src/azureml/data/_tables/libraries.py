@@ -1,28 +1,28 @@
-"""The user's own pandas and pyarrow, imported when a table is first read or written."""
+"""pandas, pyarrow and dask of the user's environment, imported on first use."""
 import sys
 
 from azureml.exceptions import UserErrorException
 
 
 def pandas_for(what):
-    """The pandas of this environment. UserErrorException, saying what to add to it, where there is none."""
+    """Return pandas. Raises UserErrorException, naming what to install, if it is missing."""
     return _library("pandas", what)
 
 
 def parquet_for(what):
-    """pyarrow and pyarrow.parquet of this environment, or the same error."""
+    """Return pyarrow and pyarrow.parquet, or raise the same error."""
     pyarrow = _library("pyarrow", what)
     _library("pyarrow.parquet", what)
     return pyarrow, pyarrow.parquet
 
 
 def dask_for(what):
-    """dask.dataframe of this environment, or the same error."""
+    """Return dask.dataframe, or raise the same error."""
     return _library("dask.dataframe", what)
 
 
 def has(name):
-    """Whether a library can be imported here."""
+    """Whether a library can be imported."""
     try:
         _imported(name)
     except ImportError:

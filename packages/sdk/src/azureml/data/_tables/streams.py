@@ -1,13 +1,13 @@
-"""Files that a column of a table names, brought to this machine."""
+"""Download of files that a column of a table names."""
 import os
 
 from azureml.data._service_files import fetch_all, local_path, resolved, workspace_of
-from azureml.data._tables.conditions import column_of
+from azureml.data._tables.steps import column_of
 from azureml.exceptions import UserErrorException
 
 
 def downloaded(dataset, stream_column, target_path, overwrite, ignore_not_found):
-    """The local path of each file that the column names, in order, None for one that is not there."""
+    """Local path of each file that the column names, in order; None for a missing one."""
     from urllib.parse import unquote
     frame = dataset.keep_columns(stream_column).to_pandas_dataframe()
     kind = dataset._format["column_types"].get(stream_column, {})
@@ -60,7 +60,7 @@ def _source(workspace, address):
 
 
 def _place(address):
-    """The folder of a file below the target: as in its address, without what a folder cannot be called."""
+    """Folder of a file below the target, after its URL, without characters that folders cannot have."""
     from urllib.parse import quote
     bare = address.partition("://")[2] or address
     parts = [quote(part, safe=" ()+,;=@~") for part in bare.split("/")[:-1] if part not in ("", ".", "..")]

@@ -1,1 +1,1 @@
-from azureml.pipeline.core._names import Pipeline  # noqa: F401
+from azureml.pipeline.core import Pipeline  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.core._names import PipelineDraft, PipelineRun  # noqa: F401
+from azureml.pipeline.core import PipelineDraft, PipelineRun  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.core._names import PipelineEndpoint, PipelineRun, PublishedPipeline  # noqa: F401
+from azureml.pipeline.core import PipelineEndpoint, PipelineRun, PublishedPipeline  # noqa: F401

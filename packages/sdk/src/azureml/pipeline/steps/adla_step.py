@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import AdlaStep  # noqa: F401
+from azureml.pipeline.steps import AdlaStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import AzureBatchStep  # noqa: F401
+from azureml.pipeline.steps import AzureBatchStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import DataTransferStep  # noqa: F401
+from azureml.pipeline.steps import DataTransferStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import DatabricksStep  # noqa: F401
+from azureml.pipeline.steps import DatabricksStep  # noqa: F401

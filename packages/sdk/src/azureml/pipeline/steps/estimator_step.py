@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import EstimatorStep, PythonScriptStep  # noqa: F401
+from azureml.pipeline.steps import EstimatorStep, PythonScriptStep  # noqa: F401

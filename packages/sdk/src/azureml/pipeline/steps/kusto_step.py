@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import KustoStep  # noqa: F401
+from azureml.pipeline.steps import KustoStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import ModuleStep  # noqa: F401
+from azureml.pipeline.steps import ModuleStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import ParallelRunConfig  # noqa: F401
+from azureml.pipeline.steps import ParallelRunConfig  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import ParallelRunStep  # noqa: F401
+from azureml.pipeline.steps import ParallelRunStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import PythonScriptStep  # noqa: F401
+from azureml.pipeline.steps import PythonScriptStep  # noqa: F401

@@ -1,1 +1,1 @@
-from azureml.pipeline.steps._names import SynapseSparkStep  # noqa: F401
+from azureml.pipeline.steps import SynapseSparkStep  # noqa: F401

@@ -1,3 +1,3 @@
-from azureml._not_yet import not_yet_class
+from azureml._unsupported import not_yet_class
 
 AutoMLRun = not_yet_class("AutoMLRun", "azureml.train.automl")

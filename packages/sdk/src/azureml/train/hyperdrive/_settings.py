@@ -1,14 +1,14 @@
-"""Checks of what a sweep is given. Each message names the argument."""
+"""Argument checks for sweeps. Each message names the argument."""
 from azureml.exceptions import TrainingException, UserErrorException
 from azureml.train.hyperdrive.exceptions import HyperDriveConfigException
 
 
 class InvalidSetting(HyperDriveConfigException, UserErrorException, TrainingException, ValueError):
-    """A setting of a sweep cannot be right: every class that some version of SDK v1 raised for it."""
+    """Invalid setting of a sweep: derives from every class that some version of SDK v1 raised."""
 
 
 def plain(value):
-    """The value as JSON has it: numpy's scalars and arrays become Python's own."""
+    """JSON form of the value: numpy scalars and arrays become Python's own."""
     if isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
         return value
     for convert in ("tolist", "item"):
@@ -18,7 +18,7 @@ def plain(value):
 
 
 def number(name, value, least=None, above=None):
-    """A finite number, at least `least` or above `above`, as an int or float."""
+    """Return a finite number, at least `least` or above `above`, as int or float."""
     given = plain(value)
     if isinstance(given, bool) or not isinstance(given, (int, float)) or given - given != 0:
         raise InvalidSetting("%s must be a finite number, got %r." % (name, value))
@@ -30,7 +30,7 @@ def number(name, value, least=None, above=None):
 
 
 def whole_number(name, value, least, most=None):
-    """A whole number of `least` to `most`, as an int."""
+    """Return an integer from `least` to `most`."""
     given = plain(value)
     if isinstance(given, bool) or not isinstance(given, int):
         raise InvalidSetting("%s must be a whole number, got %r." % (name, value))
@@ -47,7 +47,7 @@ def text(name, value):
 
 
 def instance(name, value, kind, example):
-    """`value`, which must be of the class `kind`; `example` says where to get one."""
+    """Return `value`, which must be of class `kind`; `example` says where to get one."""
     if not isinstance(value, kind):
         raise InvalidSetting("%s must be of the class %s, such as %s; got %r." % (name, kind.__name__, example, value))
     return value

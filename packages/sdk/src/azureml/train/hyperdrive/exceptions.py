@@ -11,7 +11,7 @@ class HyperDriveException(AzureMLException):
 
 
 class HyperDriveConfigException(HyperDriveException):
-    """A setting of a sweep cannot be right."""
+    """Invalid setting of a sweep."""
 
 
 class HyperDriveScenarioNotSupportedException(HyperDriveConfigException):

@@ -1,4 +1,4 @@
-"""Ranges that hyperparameters are drawn from, in the form ['name', [arguments]]."""
+"""Search space of hyperparameters, in the form ['name', [arguments]]."""
 from azureml.exceptions import AzureMLException  # noqa: F401
 from azureml.train.hyperdrive._settings import InvalidSetting, number, plain, whole_number
 from azureml.train.hyperdrive.exceptions import HyperDriveConfigException  # noqa: F401
@@ -15,12 +15,12 @@ def choice(*options):
 
 
 def randint(upper):
-    """A whole number of 0 to upper - 1."""
+    """An integer from 0 to upper - 1."""
     return ["randint", [whole_number("upper", upper, 1)]]
 
 
 def uniform(min_value, max_value):
-    """Any number between the two, all equally likely."""
+    """Any number between the two, uniformly distributed."""
     return ["uniform", _ordered(min_value, max_value)]
 
 
@@ -64,7 +64,7 @@ _EXPRESSIONS = {made.__name__: made for made in (
 
 
 def checked_expression(name, expression):
-    """The range of the hyperparameter `name` with its arguments checked; InvalidSetting that names it otherwise."""
+    """Range of the hyperparameter `name` with checked arguments. Raises InvalidSetting, naming it."""
     is_formed = isinstance(expression, (list, tuple)) and len(expression) == 2 and isinstance(
         expression[0], str) and isinstance(expression[1], (list, tuple))
     if not is_formed or expression[0] not in _EXPRESSIONS:

@@ -1,4 +1,4 @@
-"""When a child of a sweep is stopped early. An interval is one log of the primary metric by that child."""
+"""Early termination policies. An interval is one log of the primary metric by a child."""
 from abc import ABC
 
 from azureml.exceptions import TrainingException  # noqa: F401
@@ -8,7 +8,7 @@ from runyard_sdk.tuning import AshaPolicy
 
 
 class EarlyTerminationPolicy(ABC):
-    """The name and the settings of a policy; equal to another of the same name and settings."""
+    """Name and settings of a policy; compares equal by both."""
 
     def __init__(self, name, properties=None):
         self._name = name
@@ -29,7 +29,7 @@ class EarlyTerminationPolicy(ABC):
 
 
 class _IntervalPolicy(EarlyTerminationPolicy):
-    """A policy that looks at a child at each multiple of evaluation_interval from delay_evaluation on."""
+    """Policy that checks a child at each multiple of evaluation_interval from delay_evaluation on."""
 
     POLICY_NAME = None
 
@@ -48,7 +48,7 @@ class _IntervalPolicy(EarlyTerminationPolicy):
 
 
 class BanditPolicy(_IntervalPolicy):
-    """Stop a child whose best is further from the best of all than the slack allows: a share, or an amount."""
+    """Stop a child whose best metric is further from the overall best than the slack: a share, or an amount."""
 
     POLICY_NAME = "Bandit"
 
@@ -70,7 +70,7 @@ class BanditPolicy(_IntervalPolicy):
 
 
 class MedianStoppingPolicy(_IntervalPolicy):
-    """Stop a child whose best is worse than the median of all children's running averages."""
+    """Stop a child whose best metric is worse than the median of all running averages."""
 
     POLICY_NAME = "MedianStopping"
 
@@ -79,7 +79,7 @@ class MedianStoppingPolicy(_IntervalPolicy):
 
 
 class TruncationSelectionPolicy(_IntervalPolicy):
-    """Stop the worst children of each interval: this percentage of those that have reached it."""
+    """Stop this percentage of the worst children of each interval."""
 
     POLICY_NAME = "TruncationSelection"
 
@@ -94,7 +94,7 @@ class TruncationSelectionPolicy(_IntervalPolicy):
 
 
 class NoTerminationPolicy(EarlyTerminationPolicy):
-    """Every child goes on to its own end."""
+    """Stop no child early."""
 
     POLICY_NAME = "Default"
 
@@ -107,7 +107,7 @@ _KINDS = (BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy, NoTermi
 
 
 def policy_of(written):
-    """The policy that to_json() wrote."""
+    """Policy from the result of to_json()."""
     name, properties = written["name"], dict(written.get("properties") or {})
     for kind in _KINDS:
         if kind.POLICY_NAME == name:

@@ -1,4 +1,4 @@
-"""How the values of a sweep are drawn."""
+"""Sampling of hyperparameters."""
 from abc import ABC
 
 from azureml.exceptions import AzureMLException  # noqa: F401
@@ -10,10 +10,10 @@ _RULES = ("random", "sobol")
 
 
 class HyperParameterSampling(ABC):
-    """A way of drawing and what is drawn from; equal to another of the same name, space and properties.
+    """A sampling method and its search space; compares equal by name, space and properties.
 
-    `supported_distributions` are the names of the ranges that it takes (None: all);
-    `distributions_validators` is {name of a range: what is called with its arguments and raises}.
+    `supported_distributions` are the accepted range names (None: all); `distributions_validators` is {range name:
+    function that is called with its arguments and raises}.
     """
 
     def __init__(self, sampling_method_name, parameter_space, properties=None, supported_distributions=None,
@@ -46,8 +46,8 @@ class HyperParameterSampling(ABC):
 
 
 class RandomParameterSampling(HyperParameterSampling):
-    """Values at random. properties: `seed` (the same one draws the same values), `rule` ("random", or "sobol" for
-    values that are spread more evenly)."""
+    """Random values. properties: `seed` (the same seed draws the same values), `rule` ("random", or "sobol" for more
+    evenly spread values)."""
 
     SAMPLING_NAME = "RANDOM"
 
@@ -56,7 +56,7 @@ class RandomParameterSampling(HyperParameterSampling):
 
 
 class GridParameterSampling(HyperParameterSampling):
-    """Every combination of the options, each once."""
+    """Every combination of the options, once."""
 
     SAMPLING_NAME = "GRID"
 
@@ -65,7 +65,7 @@ class GridParameterSampling(HyperParameterSampling):
 
 
 class BayesianParameterSampling(HyperParameterSampling):
-    """Values where earlier trials say that better ones are likely. properties: `seed`."""
+    """Values that earlier trials suggest. properties: `seed`."""
 
     SAMPLING_NAME = "BayesianOptimization"
 
@@ -75,12 +75,12 @@ class BayesianParameterSampling(HyperParameterSampling):
 
 
 def argument_name(name):
-    """The script's argument that a hyperparameter is given as: dashes of its own stay."""
+    """Script argument of a hyperparameter; leading dashes are kept."""
     return name if name.startswith("-") else "--" + name
 
 
 def sampling_of(written):
-    """The sampling that to_json() wrote."""
+    """Sampling from the result of to_json()."""
     for kind in (RandomParameterSampling, GridParameterSampling, BayesianParameterSampling):
         if kind.SAMPLING_NAME == written["name"]:
             return kind(written["parameter_space"], written.get("properties"))

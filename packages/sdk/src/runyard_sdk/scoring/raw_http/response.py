@@ -1,14 +1,15 @@
-"""@rawhttp and AMLResponse: the whole HTTP request in, the whole answer out."""
+"""@rawhttp and AMLResponse: scripts that read the HTTP request and build the response."""
+
 import json
+from wsgiref.headers import Headers as _WsgiHeaders
 
 from runyard_sdk.scoring.answers import Unanswerable
-from runyard_sdk.scoring.raw_http.headers import Headers
 
 _MARK = "runyard_raw_http"
 
 
 def rawhttp(function):
-    """Decorate run(request) with it to get the HTTP request instead of its body's text."""
+    """Decorator of run(request): pass the HTTP request instead of the body text."""
     setattr(function, _MARK, True)
     return function
 
@@ -18,7 +19,7 @@ def is_raw(function):
 
 
 class AMLResponse(object):
-    """An HTTP answer. A message that is neither text nor bytes, or any with json_str, goes out as JSON."""
+    """An HTTP response. A message that is neither text nor bytes, or any with json_str, is sent as JSON."""
 
     def __init__(self, message, status_code, response_headers={}, json_str=False):
         as_json = json_str or not (message is None or isinstance(message, (str, bytes, bytearray)))
@@ -49,14 +50,41 @@ class AMLResponse(object):
 
 
 def is_response(value):
-    """An AMLResponse, or a response of Flask or werkzeug."""
+    """Whether it is an AMLResponse, or a response of Flask or werkzeug."""
     return hasattr(value, "status_code") and hasattr(value, "get_data")
 
 
 def response_answer(response):
-    """Unanswerable for headers that are none."""
+    """Answer of a response. Raises Unanswerable for invalid headers."""
     headers = [[str(name), str(value)] for name, value in response.headers.items() if name.lower() != "content-length"]
     for name, value in headers:
         if not name or any(character in name + value for character in "\r\n\0"):
             raise Unanswerable("The response has a header that cannot be sent: %r: %r." % (name, value))
     return response.status_code, headers, bytes(response.get_data())
+
+
+class Headers(_WsgiHeaders):
+    """HTTP headers, case-insensitive; a name may occur several times."""
+
+    def __getitem__(self, name):
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self):
+        return iter(self.items())
+
+    def add(self, name, value):
+        """Add a header, next to those of the same name."""
+        self.add_header(name, str(value))
+
+    def getlist(self, name):
+        return self.get_all(name)
+
+    def update(self, others):
+        for name, value in dict(others).items():
+            self[name] = str(value)
+
+    def to_wsgi_list(self):
+        return list(self.items())

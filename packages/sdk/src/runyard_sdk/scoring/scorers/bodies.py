@@ -1,13 +1,13 @@
-"""What clients send: JSON objects."""
+"""Request bodies: JSON objects."""
 import json
 
 from runyard_sdk.scoring.answers import Refused
 
 
 def json_object(body, example):
-    """The body as a dict; Refused 400 with `example`, a body that would do, for anything else."""
+    """Body as a dict. Raises Refused (400), with `example` as a valid body, for anything else."""
     try:
-        # Python reads NaN and Infinity, which JSON lacks: clients in Python write them.
+        # Python accepts NaN and Infinity, which JSON lacks, because Python clients write them.
         value = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Refused(400, "The body is not JSON (%s). Send an object such as %s." % (error, example))
@@ -17,7 +17,7 @@ def json_object(body, example):
 
 
 def json_type(value):
-    """What JSON calls it."""
+    """JSON name of the value's type."""
     if value is None:
         return "null"
     names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}

@@ -1,8 +1,8 @@
-"""Chainer models without code: weights in an .npz file, and beside it model.py, which defines the network.
+"""Chainer models without code: weights in an .npz file, and next to it model.py, which defines the network.
 
-model.py has a function create_model(), or a class Model, that is called without arguments and gives the chainer.Link
-whose weights were saved. It may have predict(model, *arrays), which is called in place of the model itself, and whose
-result is the answer. The weights may be those of a Classifier around the network, or a trainer's snapshot.
+model.py has a function create_model(), or a class Model, that is called without arguments and returns the chainer.Link
+whose weights were saved. It may have predict(model, *arrays), which is called in place of the model and whose result is
+the answer. The weights may be those of a Classifier around the network, or a trainer's snapshot.
 """
 import os
 import sys
@@ -10,7 +10,7 @@ import sys
 from runyard_sdk.scoring.answers import Refused
 from runyard_sdk.scoring.failure import InitFailed, one_line
 from runyard_sdk.scoring.scorers import tensors
-from runyard_sdk.scoring.scorers.batching import RowsTogether, answer_in_groups
+from runyard_sdk.scoring.scorers.batches import RowsTogether, answer_in_groups
 from runyard_sdk.scoring.scorers.bodies import json_object
 from runyard_sdk.scoring.scorers.model_files import all_files, inside, only_model, only_one, with_suffix
 
@@ -20,7 +20,7 @@ INSIDE_OTHERS = ("", "predictor/", "updater/model:main/predictor/", "updater/mod
 
 
 def load(start):
-    """The network that model.py makes, with the weights of the .npz file."""
+    """Network of model.py with the weights of the .npz file."""
     import chainer
     model = only_model(start)
     weights = only_one(model, with_suffix(model, [".npz"]), "Chainer model (.npz)",
@@ -50,7 +50,7 @@ class ChainerScorer(object):
     def _read(self, request):
         body = json_object(request.body, tensors.EXAMPLE)
         inputs = body.get("inputs")
-        # A network's arguments have no names: those of an object are taken in its order.
+        # Arguments of a network have no names: those of an object are passed in its order.
         names = list(inputs) if isinstance(inputs, dict) else ["input %d" % at for at in range(
             len(inputs) if isinstance(inputs, list) else 1)]
         values, wishes = tensors.read_values(body, names), tensors.wished_types(body, names)
@@ -75,7 +75,7 @@ class ChainerScorer(object):
         return [_array(self._chainer, one) for one in (result if self._gives_several else [result])]
 
     def _call_as_numbers(self, arrays, wrong_type):
-        """JSON does not tell 1 from 1.0: whole numbers are given as such only where the network asks for them."""
+        """JSON does not distinguish 1 and 1.0: integers are passed only where the network needs them."""
         narrow = [_narrow(array, self._takes_whole) for array in arrays]
         try:
             return self._call(narrow)
@@ -106,7 +106,7 @@ def _array(chainer, value):
 
 def _definition(path):
     from importlib.util import module_from_spec, spec_from_file_location
-    sys.path.insert(0, os.path.dirname(path))  # for the modules beside it
+    sys.path.insert(0, os.path.dirname(path))  # for the modules next to it
     spec = spec_from_file_location("model", path)
     module = sys.modules["model"] = module_from_spec(spec)
     spec.loader.exec_module(module)

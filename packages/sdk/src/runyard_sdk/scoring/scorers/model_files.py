@@ -1,4 +1,4 @@
-"""The files that were registered, found at any depth of the model's folder."""
+"""Registered files, found at any depth of the model's folder."""
 import os
 
 from runyard_sdk.scoring.failure import InitFailed
@@ -7,7 +7,7 @@ LISTED = 12
 
 
 def only_model(start):
-    """The model of a web service without code."""
+    """Model of a web service without code."""
     if len(start.models) != 1:
         raise InitFailed("%d models are deployed without code; it can be one." % len(start.models),
                          "Pass one model to Model.deploy, or an inference_config with a scoring script.")
@@ -15,24 +15,24 @@ def only_model(start):
 
 
 def all_files(model):
-    """Paths of all files of the model, those that lie highest first."""
+    """Paths of all files of the model, the topmost first."""
     found = [os.path.join(folder, name) for folder, _, names in os.walk(model.folder) for name in names
              if not name.startswith(".")]
     return sorted(found, key=lambda path: (path.count(os.sep), path))
 
 
 def with_suffix(model, suffixes):
-    """Those whose name ends so, whatever its case."""
+    """Paths with this suffix, case-insensitive."""
     return [path for path in all_files(model) if path.lower().endswith(tuple(suffixes))]
 
 
 def inside(model, path):
-    """The path as whoever registered the model knows it."""
+    """Path relative to the model, as whoever registered it knows it."""
     return os.path.relpath(path, model.folder)
 
 
 def only_one(model, candidates, what, example):
-    """The one candidate; InitFailed says what lies there when there is none, or several."""
+    """The only candidate. Raises InitFailed, listing the files, if there is none, or several."""
     if len(candidates) == 1:
         return candidates[0]
     if candidates:

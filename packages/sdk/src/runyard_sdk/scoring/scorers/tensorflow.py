@@ -1,4 +1,4 @@
-"""TensorFlow models without code, over the REST format of TensorFlow Serving."""
+"""TensorFlow models without code, with the REST API of TensorFlow Serving."""
 from runyard_sdk.scoring.failure import InitFailed
 from runyard_sdk.scoring.scorers.tf import checkpoint, keras, saved_model
 from runyard_sdk.scoring.scorers.model_files import all_files, listing, only_model
@@ -6,7 +6,7 @@ from runyard_sdk.scoring.scorers.tf.serving import ServingScorer
 
 
 def load(start):
-    """A SavedModel, a Keras file or a checkpoint with its meta graph, whichever the model's folder holds first."""
+    """Load a SavedModel, a Keras file or a checkpoint with its meta graph, whichever is found first."""
     model = only_model(start)
     for source in (saved_model, keras, checkpoint):
         found = source.find(model)

@@ -1,18 +1,21 @@
-"""The plain JSON of tensors, for frameworks whose servers set no format of their own.
+"""Plain JSON of tensors, for frameworks without a server format of their own.
 
-{"data": nested list} for a model of one input, {"inputs": {name: nested list}} or {"inputs": [nested list, ...]} for
-any; {"dtype": "int64"}, or one by name, where the model does not tell. The answer is {"outputs": ...}.
+{"data": nested list} for a model with one input, {"inputs": {name: nested list}} or {"inputs": [nested list, ...]} for
+any; {"dtype": "int64"}, or one by name, where the model does not declare types. The answer is {"outputs": ...}.
 """
+
 import json
 
 from runyard_sdk.scoring.answers import Refused
-from runyard_sdk.scoring.scorers import json_schemas
 
 EXAMPLE = '{"data": [[1.0, 2.0]]}'
+LARGEST_SAMPLE = 100
+ZEROS = {"string": "", "boolean": False, "integer": 0, "number": 0.0}
+KINDS = {"f": "number", "i": "integer", "u": "integer", "b": "boolean", "O": "string", "U": "string", "S": "string"}
 
 
 def read_values(body, names):
-    """The nested lists of a request by input name, in the order of `names`."""
+    """Nested lists of a request by input name, in the order of `names`."""
     if ("data" in body) == ("inputs" in body):
         raise Refused(400, "The body must have either \"data\" or \"inputs\". Send an object such as %s." % EXAMPLE)
     if "data" in body:
@@ -30,7 +33,7 @@ def read_values(body, names):
 
 
 def wished_types(body, names):
-    """The request's own word for each input's type, or None."""
+    """Types that the request names for each input, or None."""
     wish = body.get("dtype")
     if wish is None or isinstance(wish, str):
         return {name: wish for name in names}
@@ -40,7 +43,7 @@ def wished_types(body, names):
 
 
 def array_of(name, value, dtype):
-    """The numpy array of a nested list; Refused says what does not fit. Without a `dtype` it must be numbers."""
+    """numpy array of a nested list. Raises Refused where it does not fit; without a `dtype` it must hold numbers."""
     import numpy
     try:
         array = numpy.asarray(value, dtype=dtype)
@@ -48,7 +51,7 @@ def array_of(name, value, dtype):
         raise Refused(400, "Input %s cannot be made of what was sent: %s." % (name, str(error).rstrip(".")))
     if dtype is None and array.dtype.kind not in "fiub":
         raise Refused(400, "Input %s must be a list of numbers, or of lists that have one length." % name)
-    if array.dtype.kind == "f" and numpy.isnan(array).any() and _has_null(value):  # numpy takes it for NaN
+    if array.dtype.kind == "f" and numpy.isnan(array).any() and _has_null(value):  # numpy reads it as NaN
         raise Refused(400, "Input %s cannot be made of what was sent: null is no number." % name)
     return array
 
@@ -58,7 +61,7 @@ def _has_null(value):
 
 
 def check_shape(name, array, shape):
-    """Refused unless the array fits; in `shape` None, or a name, stands for any size."""
+    """Raises Refused unless the array fits; in `shape` None, or a name, means any size."""
     if len(shape) != array.ndim or any(isinstance(size, int) and size != given
                                        for size, given in zip(shape, array.shape)):
         raise Refused(400, "Input %s has the shape [%s]; the model takes [%s]." % (
@@ -67,8 +70,8 @@ def check_shape(name, array, shape):
 
 
 def write_outputs(value):
-    """The answer for arrays, or lists and dicts of them."""
-    # NaN and infinities stand as Python's json writes them: NaN, Infinity, -Infinity.
+    """Answer for arrays, or lists and dicts of them."""
+    # NaN and infinities as Python's json writes them: NaN, Infinity, -Infinity.
     return 200, None, ('{"outputs": %s}' % json.dumps(plain(value))).encode("ascii")
 
 
@@ -83,12 +86,12 @@ def plain(value):
 
 
 def schema(names, shapes=None, types=None):
-    """JSON schemas of the plain form; shapes and numpy types by name where they are known."""
+    """JSON schemas of the plain form; shapes and numpy types by name if known."""
     import numpy
     shapes, types = shapes or {}, types or {}
-    kinds = {name: json_schemas.KINDS.get(numpy.dtype(types.get(name, "f4")).kind, "number") for name in names}
-    values = {name: json_schemas.nested(kinds[name], shapes.get(name)) for name in names}
-    samples = {name: json_schemas.sample(kinds[name], shapes.get(name)) for name in names}
+    kinds = {name: KINDS.get(numpy.dtype(types.get(name, "f4")).kind, "number") for name in names}
+    values = {name: nested_schema(kinds[name], shapes.get(name)) for name in names}
+    samples = {name: sample_value(kinds[name], shapes.get(name)) for name in names}
     properties = {"inputs": {"type": "object", "properties": values, "required": list(names)}}
     if len(names) == 1:
         properties["data"] = values[names[0]]
@@ -97,3 +100,29 @@ def schema(names, shapes=None, types=None):
     if names and None not in samples.values():
         facts["sample_input"] = {"data": samples[names[0]]} if len(names) == 1 else {"inputs": samples}
     return facts
+
+
+def nested_schema(json_type, shape):
+    """Schema of a nested list; a shape of None is a list of anything."""
+    if shape is None:
+        return {"type": "array", "items": {}}
+    values = {"type": json_type}
+    for size in reversed(shape):
+        values = {"type": "array", "items": values}
+        if isinstance(size, int):
+            values["minItems"] = values["maxItems"] = size
+    return values
+
+
+def sample_value(json_type, shape):
+    """Zeros, with size one where any size fits; None if the shape is unknown or large."""
+    if shape is None:
+        return None
+    value, count = ZEROS[json_type], 1
+    for size in reversed(shape):
+        size = size if isinstance(size, int) else 1
+        count *= size
+        if count > LARGEST_SAMPLE:
+            return None
+        value = [value] * size
+    return value

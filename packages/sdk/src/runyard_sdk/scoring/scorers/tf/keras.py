@@ -1,8 +1,8 @@
 """Keras models in one file, .keras or .h5."""
 from runyard_sdk.scoring.failure import InitFailed, one_line
 from runyard_sdk.scoring.scorers.model_files import inside, only_one, with_suffix
-from runyard_sdk.scoring.scorers.tf import signatures
-from runyard_sdk.scoring.scorers.tf.signatures import Signature, Tensor
+from runyard_sdk.scoring.scorers.tf import saved_model
+from runyard_sdk.scoring.scorers.tf.saved_model import Signature, Tensor
 
 SUFFIXES = (".keras", ".h5", ".hdf5")
 
@@ -14,7 +14,7 @@ def find(model):
 
 
 def load(start, model, path):
-    """Its one signature, by name."""
+    """Its only signature, by name."""
     import tensorflow as tf
     try:
         keras = tf.keras.models.load_model(path, compile=False)
@@ -27,7 +27,7 @@ def load(start, model, path):
     inputs = {_alias(tensor.name): _tensor(tf, tensor) for tensor in keras.inputs}
     names = getattr(keras, "output_names", None) or [_alias(tensor.name) for tensor in keras.outputs]
     outputs = {name: _tensor(tf, tensor) for name, tensor in zip(names, keras.outputs)}
-    return {signatures.DEFAULT: Signature(inputs, outputs, _runner(keras))}
+    return {saved_model.DEFAULT: Signature(inputs, outputs, _runner(keras))}
 
 
 def _runner(keras):

@@ -1,16 +1,17 @@
-"""SavedModels of TensorFlow 1 and 2. Both have a graph and signatures, and are run as TensorFlow Serving does."""
+"""SavedModels of TensorFlow 1 and 2, and signatures: named computations with named tensors in and out."""
+
 import os
 
 from runyard_sdk.scoring.failure import InitFailed
 from runyard_sdk.scoring.scorers.model_files import inside, with_suffix
-from runyard_sdk.scoring.scorers.tf import signatures
-from runyard_sdk.scoring.scorers.tf.signatures import Signature, Tensor
 
 NAMES = ("saved_model.pb", "saved_model.pbtxt")
+PREDICT, CLASSIFY, REGRESS = "tensorflow/serving/predict", "tensorflow/serving/classify", "tensorflow/serving/regress"
+DEFAULT = "serving_default"
 
 
 def find(model):
-    """The folder to serve, or None. Of numbered versions the highest, as TensorFlow Serving does."""
+    """Folder to serve, or None. Of numbered versions the highest, as TensorFlow Serving does."""
     folders = sorted({os.path.dirname(path) for path in with_suffix(model, NAMES)})
     highest = [folder for folder in folders if _number(folder) == max(
         _number(other) for other in folders if os.path.dirname(other) == os.path.dirname(folder))]
@@ -23,15 +24,15 @@ def find(model):
 
 
 def load(start, model, folder):
-    """Its signatures by name."""
+    """Signatures by name."""
     import tensorflow
-    tf = signatures.version_1(tensorflow)
+    tf = version_1(tensorflow)
     if _number(folder) >= 0:
         start.notes.append("Version folder '%s' is served." % inside(model, folder))
     tags = _tags(_read(folder), inside(model, folder))
     graph = tf.Graph()
     with graph.as_default():
-        session = signatures.open_session(tf, graph)
+        session = open_session(tf, graph)
         try:
             meta = tf.saved_model.loader.load(session, tags, folder)
         except Exception as error:
@@ -51,15 +52,15 @@ def signatures_of(tf, session, definitions):
     for name, definition in sorted(definitions.items()):
         tensors = list(definition.inputs.values()) + list(definition.outputs.values())
         if name.startswith("__saved_model") or not definition.outputs or not all(info.name for info in tensors):
-            continue  # what starts the model, trains it, or takes sparse tensors, for which JSON has no form
+            continue  # starts or trains the model, or takes sparse tensors, for which JSON has no form
         inputs, outputs = _tensors(tf, definition.inputs), _tensors(tf, definition.outputs)
-        run = signatures.session_run(session, list(inputs.values()), list(outputs.values()))
-        found[name] = Signature(inputs, outputs, run, definition.method_name or signatures.PREDICT)
+        run = session_run(session, list(inputs.values()), list(outputs.values()))
+        found[name] = Signature(inputs, outputs, run, definition.method_name or PREDICT)
     return found
 
 
 def _tensors(tf, infos):
-    return {alias: Tensor(info.name, tf.as_dtype(info.dtype), signatures.shape_of(info.tensor_shape))
+    return {alias: Tensor(info.name, tf.as_dtype(info.dtype), shape_of(info.tensor_shape))
             for alias, info in sorted(infos.items())}
 
 
@@ -87,7 +88,7 @@ def _read(folder):
 
 
 def _tags(saved, name):
-    """Of the graph to serve: that for serving, and of several the one without further wishes such as a TPU."""
+    """Tags of the graph to serve: the one for serving, of several the one without extra tags such as TPU."""
     choices = sorted((list(meta.meta_info_def.tags) for meta in saved.meta_graphs),
                      key=lambda tags: ("serve" not in tags, len(tags)))
     if not choices:
@@ -96,7 +97,7 @@ def _tags(saved, name):
 
 
 def meta_version(saved):
-    """The release of TensorFlow that wrote it, or ''."""
+    """Release of TensorFlow that wrote it, or ''."""
     return saved.meta_graphs[0].meta_info_def.tensorflow_version if saved.meta_graphs else ""
 
 
@@ -106,3 +107,54 @@ def _failed(name, saved_by, here, error):
         hint = "Register the model with model_framework_version='%s', and deploy again." % saved_by
     return InitFailed("The SavedModel '%s', saved by TensorFlow %s, cannot be loaded by TensorFlow %s: %s" % (
         name, saved_by or "of an unknown version", here, str(error).strip().split("\n")[0]), hint)
+
+
+class Tensor(object):
+    """An input or output. `shape` is a list of sizes, None for any size, or None itself for any rank."""
+
+    def __init__(self, name, dtype, shape):
+        """`dtype` is TensorFlow's; `name` such as 'x:0'."""
+        self.name, self.dtype, self.shape = name, dtype, shape
+        self.is_text = dtype.name == "string"
+
+    def has_rows(self):
+        """Whether the first dimension is the number of rows, chosen by the client."""
+        return self.shape is None or bool(self.shape) and self.shape[0] is None
+
+
+class Signature(object):
+    """`run` takes a list of arrays in the order of `inputs` and returns one for each of `outputs`."""
+
+    def __init__(self, inputs, outputs, run, method=PREDICT, optional=()):
+        """inputs, outputs: Tensor by alias. `optional`: default values by alias that a request may omit."""
+        self.inputs, self.outputs, self.run, self.method = inputs, outputs, run, method
+        self.optional = dict(optional)
+
+    def has_rows(self):
+        return all(tensor.has_rows() for tensor in list(self.inputs.values()) + list(self.outputs.values()))
+
+
+def open_session(tf, graph):
+    """TensorFlow 1 session. GPU memory is allocated as needed, not all at once."""
+    settings = tf.ConfigProto(allow_soft_placement=True)
+    settings.gpu_options.allow_growth = True
+    return tf.Session(graph=graph, config=settings)
+
+
+def session_run(session, inputs, outputs):
+    """`run` of a signature in a session; inputs and outputs are lists of tensors of its graph."""
+    # Parses names once: several times faster than session.run for small models.
+    call = session.make_callable([tensor.name for tensor in outputs], feed_list=[tensor.name for tensor in inputs])
+    return lambda arrays: call(*arrays)
+
+
+def version_1(tensorflow):
+    """TensorFlow 1 API of either version."""
+    return getattr(getattr(tensorflow, "compat", None), "v1", None) or tensorflow
+
+
+def shape_of(proto):
+    """Shape of a TensorShapeProto."""
+    if proto.unknown_rank:
+        return None
+    return [dim.size if dim.size >= 0 else None for dim in proto.dim]
